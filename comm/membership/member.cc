@@ -189,8 +189,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Member::Meet(const GroupPlace& pla
 
 void Member::TellSaved() { (void)Tell({.kind = MemberMessage::Kind::kSaved}); }
 
-absl::Status Member::AskToReplan(absl::string_view work, int last_rank) {
-  MemberMessage message{.kind = MemberMessage::Kind::kReplan, .last_rank = last_rank};
+absl::Status Member::AskToReplan(absl::string_view work, const std::vector<int>& order) {
+  MemberMessage message{.kind = MemberMessage::Kind::kReplan};
+  if (absl::Status status = message.SetOrder(order); !status.ok()) return status;
   if (work.size() >= message.text.size()) {
     return absl::InvalidArgumentError(absl::StrCat("what the work is made for takes ", work.size(),
                                                    " bytes; a message has ",

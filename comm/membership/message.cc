@@ -20,6 +20,17 @@ void MemberMessage::SetText(absl::string_view words) {
   text[length] = '\0';
 }
 
+absl::Status MemberMessage::SetOrder(const std::vector<int>& ranks) {
+  if (ranks.size() > order.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an order of ", ranks.size(), " ranks; a message has room for ", order.size()));
+  }
+  std::transform(ranks.begin(), ranks.end(), order.begin(),
+                 [](int rank) { return static_cast<int16_t>(rank); });
+  ordered = static_cast<int32_t>(ranks.size());
+  return absl::OkStatus();
+}
+
 absl::Duration MachineTime() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);

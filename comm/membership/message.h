@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -21,7 +22,7 @@ struct MemberMessage {
     kPrepared,  // ready to meet the others of the group
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
     kSaved,     // the run has a checkpoint of its own now
-    kReplan,    // rank 0: the group should go on with other work: text, last_rank
+    kReplan,    // rank 0: the group should go on with other work: text, order
     kEnding,    // ends on purpose: exit_code, text
     // A supervisor to a process.
     kGroup,    // generation, rank, size, givers, port, replans, secret, text
@@ -40,21 +41,25 @@ struct MemberMessage {
   int32_t timeout_ms = 0;  // how long a rank may take to answer
   int32_t rank = 0;        // in the group: ranks train, ...
   int32_t size = 0;
-  int32_t givers = 0;      // ... but the last so many of them only give what they hold, and leave
-  int32_t last_size = 0;   // ranks of the group before
-  int32_t saved = 0;       // 1: the run has one
-  int32_t replans = 1;     // 0: no group takes other work
-  int32_t last_rank = -1;  // that becomes the last one of the next group; -1: all keep theirs
+  int32_t givers = 0;     // ... but the last so many of them only give what they hold, and leave
+  int32_t last_size = 0;  // ranks of the group before
+  int32_t saved = 0;      // 1: the run has one
+  int32_t replans = 1;    // 0: no group takes other work
+  int32_t ordered = 0;    // ranks in `order`; 0: all keep theirs
   int64_t generation = 0;
   int64_t lost_at =
       0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
+  // [rank of the next group] its rank in this one.
+  std::array<int16_t, 256> order = {};
   // Ends in a zero: an error, or what the ranks' work is made for, which only they understand.
   std::array<char, 2048> text = {};
 
   // What does not fit is left out.
   void SetText(absl::string_view words);
+  // InvalidArgument where there is no room for so many.
+  absl::Status SetOrder(const std::vector<int>& ranks);
 };
 
 // Sends without waiting. Unavailable where the other side is gone, or has not read for long.

@@ -118,8 +118,9 @@ void RankTrainer::Hold(HeldState* held) const {
 
 Asked RankTrainer::AskedNow() const {
   if (context_.stop != nullptr && context_.stop->load()) return Asked::kStop;
-  const bool regroup = context_.regroup != nullptr && context_.regroup->load();
-  return regroup ? Asked::kRegroup : Asked::kNothing;
+  if (context_.regroup != nullptr && context_.regroup->load()) return Asked::kRegroup;
+  const bool probe = leader() && context_.events->wants_links && context_.events->wants_links();
+  return probe ? Asked::kProbe : Asked::kNothing;
 }
 
 absl::Status RankTrainer::Run() {
@@ -169,7 +170,7 @@ absl::Status RankTrainer::Begin() {
 
 absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   const int64_t until = last_.step + std::min(portion.steps, options_.training.steps - last_.step);
-  Asked asked = AskedNow();
+  Asked asked = Asked::kNothing;
   while (last_.step < until) {
     const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
@@ -184,7 +185,9 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }
-    if ((asked = reports->back().asked) != Asked::kNothing) break;
+    if ((asked = reports->back().asked) > Asked::kProbe) break;
+    if (asked != Asked::kProbe) continue;
+    if (absl::Status status = MeasureLinks(); !status.ok()) return status;
   }
   if (absl::Status status = EndSaver(); !status.ok()) return status;
   summary_.regroups = asked == Asked::kRegroup && last_.step < until;
@@ -201,6 +204,15 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   if (absl::Status status = CheckData(last_.step); !status.ok()) return status;
   Finish(last_.step);
   return portion.hashes ? Hash() : absl::OkStatus();
+}
+
+absl::Status RankTrainer::MeasureLinks() {
+  const Progress::Phase phase(world_.progress(), "measures the ways to other ranks");
+  const absl::StatusOr<std::vector<MeasuredLink>> links =
+      ProbeLinks(world_, options_.watching.timeout);
+  if (!links.ok()) return links.status();
+  if (leader() && context_.events->on_links) context_.events->on_links(*links);
+  return absl::OkStatus();
 }
 
 absl::Status RankTrainer::SavePortion(const std::string& directory, bool must) {
@@ -496,7 +508,7 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
   if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
-      step < options_.training.steps && report.asked == Asked::kNothing) {
+      step < options_.training.steps && report.asked <= Asked::kProbe) {
     return Evaluate(step);
   }
   return absl::OkStatus();

@@ -99,6 +99,7 @@ class RankTrainer {
   absl::Status Begin();
   // Takes the steps of `portion`, and what is to be done after them. `last`: nothing follows.
   absl::Status RunPortion(const Portion& portion, bool last);
+  absl::Status MeasureLinks();
   absl::Status SavePortion(const std::string& directory, bool must);
   // One portion after the other, as TrainOptions::portions says.
   absl::Status RunPortions();

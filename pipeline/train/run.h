@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
+#include "comm/link_probe.h"
 #include "models/device/device.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
 #include "pipeline/checkpoint/files/model_files.h"
@@ -134,6 +135,9 @@ struct TrainEvents {
   std::function<void(const absl::Status&)> on_failed_checkpoint;
   std::function<void(const SlowStage&)> on_slow_stage;
   std::function<void(const StageTimes&)> on_stage_times = {};
+  // Whether the ways between ranks should be measured after this step, and what was found (ProbeLinks).
+  std::function<bool()> wants_links = {};
+  std::function<void(const std::vector<MeasuredLink>&)> on_links = {};
 };
 
 struct TrainResult {

@@ -15,6 +15,7 @@ namespace sluice {
 // What a rank was asked from outside to do after the step.
 enum class Asked : uint8_t {
   kNothing,
+  kProbe,    // to measure the ways between ranks
   kRegroup,  // to leave this group of ranks with what it holds
   kStop,
 };

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/link_probe.h"
 #include "comm/local/in_process.h"
 #include "comm/reduce_scatter_work.h"
 #include "comm/sub_group.h"
@@ -244,6 +245,36 @@ TEST(ReduceScatter, RunsInSeveralSubGroupsAtOnce) {
     SubGroup group(&whole, {mine, mine + 2, mine + 4});
     for (uint64_t seed = 1; seed <= 40; ++seed)
       CheckReduceScatter(group, RandomCase(3, 2 * seed + static_cast<uint64_t>(mine)));
+  });
+}
+
+TEST(ProbeLinksTest, MeasuresEveryPairOfRanks) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    std::vector<std::vector<MeasuredLink>> found(static_cast<size_t>(ranks));
+    RunGroup(ranks, [&](Communicator& world) {
+      const auto rank = static_cast<uint32_t>(world.rank());
+      std::mt19937 random(rank);
+      MayBeLate(random);
+      absl::StatusOr<std::vector<MeasuredLink>> links = ProbeLinks(world, absl::Seconds(60));
+      ASSERT_TRUE(links.ok()) << links.status();
+      found[rank] = *std::move(links);
+    });
+    const auto size = static_cast<size_t>(ranks);
+    for (size_t a = 0; a < size; ++a) {
+      for (size_t b = 0; b < size; ++b) {
+        const double seconds = found[0][a * size + b].Seconds(1 << 20);
+        EXPECT_EQ(seconds > 0, a != b) << a << " to " << b << " of " << ranks;
+        EXPECT_EQ(seconds, found[0][b * size + a].Seconds(1 << 20));
+        EXPECT_EQ(seconds, found[a][a * size + b].Seconds(1 << 20));
+      }
+    }
+  }
+}
+
+TEST(ProbeLinksTest, EndsWhereARankIsLost) {
+  RunGroup(3, [&](Communicator& world) {
+    if (world.rank() == 2) return world.Abort(absl::UnavailableError("rank 2 is gone"));
+    EXPECT_TRUE(absl::IsUnavailable(ProbeLinks(world, absl::Seconds(60)).status()));
   });
 }
 

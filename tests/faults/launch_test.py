@@ -21,6 +21,8 @@ import threading
 import time
 import unittest
 
+from slow_edge import SlowEdge
+
 OPTIONS = None
 LONG = os.environ.get('SLUICE_LONG_FAULTS') == '1'
 WORDS = pathlib.Path(__file__).resolve().parents[1] / 'models/tokens/fixtures/llama2.json'  # any text does
@@ -238,6 +240,29 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(event['from'], 'memory')
         self.assertEqual(run.ended, 130)
         self.assertEqual(run.repeated, 0)
+        losses, end = quiet([*train, '--steps', str(run.last['steps'])], model)
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+
+    def test_leaves_out_a_slow_edge(self):
+        # Three ranks, and one of the three ways between them is slow: their order changes.
+        model = [*MODEL[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *MODEL[13:]]
+        train = ['--stages', '3']
+        run = self.launch(['--processes', '3'], [*train, '--steps', '100000'], model)
+        edge = None
+        for line in run.lines():
+            if edge is None and 'loss' in line:
+                edge = SlowEdge(*run.pids()[:2])
+            if line.get('event') == 'gained':
+                edge.close()
+                run.process.send_signal(signal.SIGTERM)
+        self.assertGreaterEqual(edge.slowed, 4)
+        for event in run.events:
+            print(event)
+        self.assertIn('a message from rank 0 to rank 1 takes', run.named('replanned')[0]['why'])
+        gained = run.named('gained')[0]
+        self.assertLess(gained['step_seconds'], gained['before'])
+        self.assertEqual(run.ended, 130)
         losses, end = quiet([*train, '--steps', str(run.last['steps'])], model)
         self.assertEqual(run.losses, losses)
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])

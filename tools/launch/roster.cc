@@ -1,6 +1,8 @@
 #include "tools/launch/roster.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -66,7 +68,9 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
 void Roster::Replan(const Process& from, const MemberMessage& message) {
   if (from.state != State::kInGroup || from.rank != 0 || broken_) return;
   replan_ = true;
-  last_rank_ = message.last_rank;
+  const auto count = std::clamp<size_t>(static_cast<size_t>(std::max(message.ordered, 0)), 0,
+                                        message.order.size());
+  order_.assign(message.order.begin(), message.order.begin() + static_cast<ptrdiff_t>(count));
   work_ = message.text.data();
 }
 
@@ -287,13 +291,17 @@ std::vector<std::pair<int, Roster::Process*>> Roster::KeepRanks(
 
 // Where the group is that for which other work was asked: gives its ranks the order that was asked for.
 // False where it is another one, or nobody has asked.
-bool Roster::MoveToTheEnd(std::vector<std::pair<int, Process*>>* ranks) {
+bool Roster::Reorder(std::vector<std::pair<int, Process*>>* ranks) {
   std::vector<int> ids;
   for (const auto& [id, process] : *ranks) ids.push_back(id);
   if (ids != workers_) return false;
-  const int last = std::exchange(last_rank_, -1);
-  if (replan_ && last >= 0 && last < static_cast<int>(ranks->size()))
-    std::rotate(ranks->begin() + last, ranks->begin() + last + 1, ranks->end());
+  std::vector<int> all(ranks->size());
+  std::iota(all.begin(), all.end(), 0);
+  if (!replan_ || !std::is_permutation(all.begin(), all.end(), order_.begin(), order_.end()))
+    return true;
+  const std::vector<std::pair<int, Process*>> before = *ranks;
+  for (size_t rank = 0; rank < before.size(); ++rank)
+    (*ranks)[rank] = before[static_cast<size_t>(order_[rank])];
   return true;
 }
 
@@ -313,7 +321,7 @@ void Roster::Form(std::vector<Order>* orders) {
   });
   for (auto& [id, process] : processes_) process.rank = -1;
   if (count == size_) ranks = KeepRanks(std::move(ranks));
-  if (!MoveToTheEnd(&ranks)) work_.clear();
+  if (!Reorder(&ranks)) work_.clear();
   replan_ = false;
   workers_.clear();
   for (const auto& [id, process] : ranks) workers_.push_back(id);

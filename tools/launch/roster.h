@@ -122,7 +122,7 @@ class Roster {
   void AskToRegroup(std::vector<Order>* orders);
   static std::vector<std::pair<int, Process*>> KeepRanks(
       std::vector<std::pair<int, Process*>> ranks);
-  bool MoveToTheEnd(std::vector<std::pair<int, Process*>>* ranks);
+  bool Reorder(std::vector<std::pair<int, Process*>>* ranks);
   bool MayForm(absl::Duration now) const;
   void Form(std::vector<Order>* orders);
   void LetMeet(std::vector<Order>* orders);
@@ -136,13 +136,13 @@ class Roster {
   int to_start_;  // of these, those that have not been started
   int restarts_ = 0;
   int64_t generation_ = 0;
-  int size_ = 0;         // ranks of the last group that trained
-  bool saved_ = false;   // the run has saved a checkpoint
-  bool broken_ = false;  // the present group has lost a process, or ends
-  bool asked_ = false;   // the present group to end after its step
-  bool replan_ = false;  // it is to go on with other work
-  int last_rank_ = -1;   // of that one
-  std::string work_;     // what the ranks' work is made for, of the processes of `workers_`
+  int size_ = 0;                 // ranks of the last group that trained
+  bool saved_ = false;           // the run has saved a checkpoint
+  bool broken_ = false;          // the present group has lost a process, or ends
+  bool asked_ = false;           // the present group to end after its step
+  bool replan_ = false;          // it is to go on with other work
+  std::vector<int> order_ = {};  // of that one: [rank] its rank in the present one; empty: the same
+  std::string work_;             // what the ranks' work is made for, of the processes of `workers_`
   std::vector<int> workers_ = {};  // [rank] of the last group
   int missing_ = -1;               // a rank of it that did not answer
   absl::Duration broken_at_ = absl::InfiniteDuration();

@@ -126,6 +126,14 @@ TrainedLayers LayersOf(const TrainQuestion& question, const ModelSpec& spec, int
     double& slowest = layers.rank_speeds[static_cast<size_t>(rank % stages)];
     slowest = std::min(slowest, speeds[static_cast<size_t>(rank)]);
   }
+  const std::vector<double>& links = question.speeds.links;
+  if (links.empty() || stages < 2) return layers;
+  // Likewise; what leads from a replica's last rank to its first one is not known but for one pipeline.
+  layers.link_seconds.assign(static_cast<size_t>(stages), 0);
+  for (int rank = 0; rank < stages * replicas; ++rank) {
+    double& slowest = layers.link_seconds[static_cast<size_t>(rank % stages)];
+    slowest = std::max(slowest, links[static_cast<size_t>(rank)]);
+  }
   return layers;
 }
 

@@ -60,6 +60,8 @@ absl::StatusOr<PartitionProblem> ProblemOf(const TrainedLayers& layers) {
     if (!of_rank.ok()) return of_rank.status();
     problem.machines.rank_costs.push_back(*std::move(of_rank));
   }
+  for (const double seconds : layers.link_seconds)
+    problem.machines.rank_links.push_back({.latency = seconds});
   return problem;
 }
 

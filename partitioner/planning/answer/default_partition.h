@@ -24,6 +24,9 @@ struct TrainedLayers {
   std::vector<double> rank_speeds = {};
   // [layer] multiples of the seconds that its FLOPs say; empty: 1 each.
   std::vector<double> layer_factors = {};
+  // [rank of the timetable] seconds, by the same measure, of a message to the next rank and back, from
+  // the last rank to the first; empty: messages take no time.
+  std::vector<double> link_seconds = {};
 };
 
 // The partition that trains fastest by that alone: what `sluice train` takes when it is told neither a

@@ -276,8 +276,9 @@ TEST(RosterTest, GrowsAndShrinksAfterAStep) {
   EXPECT_EQ(world.roster.exit_code(), kExitDone);
 }
 
-MemberMessage OtherWork(const char* work, int last_rank = -1) {
-  MemberMessage message{.kind = Kind::kReplan, .last_rank = last_rank};
+MemberMessage OtherWork(const char* work, const std::vector<int>& order = {}) {
+  MemberMessage message{.kind = Kind::kReplan};
+  EXPECT_EQ(message.SetOrder(order), absl::OkStatus());
   message.SetText(work);
   return message;
 }
@@ -297,10 +298,16 @@ TEST(RosterTest, GoesOnWithOtherWorkWhereItIsAskedTo) {
   EXPECT_EQ(world.meetings, 6);
 
   // The rank that may have no work comes last, and stays there.
-  world.Say(0, OtherWork("1,1,0.1 0:1", 0));
+  world.Say(0, OtherWork("1,1,0.1 0:1", {1, 2, 0}));
   for (const int process : {0, 1, 2}) world.Waits(process);
   EXPECT_THAT(world.Group(), ElementsAre(1, 2, 0));
   EXPECT_EQ(world.work, "1,1,0.1 0:1");
+
+  // An order that is none is not followed.
+  world.Say(1, OtherWork("no order", {0, 0, 7}));
+  for (const int process : {0, 1, 2}) world.Waits(process);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 2, 0));
+  EXPECT_FALSE(MemberMessage().SetOrder(std::vector<int>(1000)).ok());
 
   // Of other processes it says nothing.
   world.Dies(2);
@@ -313,7 +320,7 @@ TEST(RosterTest, GoesOnWithOtherWorkWhereItIsAskedTo) {
 TEST(RosterTest, OtherWorkIsForgottenWhereARankIsLostOnTheWay) {
   World world({.processes = 2, .min_ranks = 1, .max_restarts = 1});
   world.Settle();
-  world.Say(0, OtherWork("1,0.5 0:1", 0));
+  world.Say(0, OtherWork("1,0.5 0:1", {1, 0}));
   world.Waits(0);
   world.Dies(1);
   EXPECT_THAT(world.Group(), ElementsAre(0, 2));

@@ -42,7 +42,10 @@ class Truth {
   Truth(const TrainQuestion& question, int processes) : question_(question), processes_(processes) {
     data_ = Job({}).data;
     replanner_.emplace(question, data_);
-    for (int rank = 0; rank < processes; ++rank) speeds.ranks.push_back(1);
+    for (int rank = 0; rank < processes; ++rank) {
+      speeds.ranks.push_back(1);
+      numbers_.push_back(rank);
+    }
     Begin({}, std::nullopt);
   }
 
@@ -71,9 +74,13 @@ class Truth {
 
   // The group that does what was proposed.
   void Follow(const Replan& replan) {
-    if (replan.last_rank >= 0) {
-      const auto from = speeds.ranks.begin() + replan.last_rank;
-      std::rotate(from, from + 1, speeds.ranks.end());
+    if (!replan.order.empty()) {
+      const std::vector<double> before = speeds.ranks;
+      const std::vector<int> numbers = numbers_;
+      for (size_t rank = 0; rank < before.size(); ++rank) {
+        speeds.ranks[rank] = before[static_cast<size_t>(replan.order[rank])];
+        numbers_[rank] = numbers[static_cast<size_t>(replan.order[rank])];
+      }
     }
     Begin(replan.speeds, replan);
   }
@@ -83,10 +90,13 @@ class Truth {
     TrainQuestion question = question_;
     question.speeds = speeds;
     const Timetable timetable = ComputeOnly(plan_->lowered);
-    const absl::StatusOr<StageCosts> costs = PriceDefaultStages(
+    for (size_t rank = 0; slow_seconds > 0 && rank < numbers_.size(); ++rank)
+      question.speeds.links.push_back(Link(rank, (rank + 1) % numbers_.size()) / kUnit);
+    absl::StatusOr<StageCosts> costs = PriceDefaultStages(
         LayersOf(question, plan_->request.spec, plan_->ranks(), plan_->replicas()), timetable,
         plan_->request.partition);
     EXPECT_TRUE(costs.ok()) << costs.status();
+    costs->link_busy = costs->send;
     const absl::StatusOr<Simulation> run = Simulate(timetable, *costs);
     EXPECT_TRUE(run.ok()) << run.status();
     std::uniform_real_distribution<double> noise(0.95, 1.05);
@@ -96,6 +106,15 @@ class Truth {
       seconds.push_back((costs->forward[stage] + costs->backward[stage]) * kUnit * noise(random_));
     }
     last_seconds = run->makespan * kUnit;
+    if (replanner_->WantsLinks()) {
+      ++probes;
+      std::vector<MeasuredLink> links(numbers_.size() * numbers_.size());
+      for (size_t a = 0; a < numbers_.size(); ++a) {
+        for (size_t b = 0; b < numbers_.size(); ++b)
+          links[a * numbers_.size() + b].latency = a == b ? 0 : Link(a, b);
+      }
+      replanner_->TakeLinks(links);
+    }
     return replanner_->Observe({++step_, last_seconds, seconds});
   }
 
@@ -104,9 +123,16 @@ class Truth {
   const RunPlan& plan() const { return *plan_; }
 
   MeasuredSpeeds speeds;  // the truth
+  double slow_seconds =
+      0;  // of a message between the processes that were ranks 0 and 1; others: none
   double last_seconds = 0;
+  int probes = 0;
 
  private:
+  double Link(size_t a, size_t b) const {
+    return numbers_[a] + numbers_[b] == 1 ? slow_seconds : 1e-5;
+  }
+
   static constexpr double kUnit = 50;  // of a second by FLOPs alone: a step then takes some
 
   const TrainQuestion question_;
@@ -114,6 +140,7 @@ class Truth {
   std::shared_ptr<const Dataset> data_;
   std::shared_ptr<const RunPlan> plan_;
   std::optional<Replanner> replanner_;
+  std::vector<int> numbers_;  // [rank] the one that it had at first
   std::mt19937_64 random_{7};
   int64_t step_ = 0;
 };
@@ -137,7 +164,7 @@ TEST(ReplannerTest, GivesASlowRankLess) {
     const std::optional<Replan> replan = truth.Train(100);
     ASSERT_TRUE(replan.has_value()) << schedule;
     EXPECT_THAT(replan->why, HasSubstr("rank 2 takes 2.0 times as long as planned")) << schedule;
-    EXPECT_EQ(replan->last_rank, -1);
+    EXPECT_TRUE(replan->order.empty());
     EXPECT_NEAR(replan->step_seconds, truth.last_seconds, 1e-6 * truth.last_seconds);
     truth.Follow(*replan);
     EXPECT_NE(truth.partition(), before);
@@ -197,11 +224,44 @@ TEST(ReplannerTest, LeavesOutARankThatIsOnlyInTheWay) {
   truth.speeds.ranks[0] = 0.05;
   const std::optional<Replan> replan = truth.Train(100);
   ASSERT_TRUE(replan.has_value());
-  EXPECT_EQ(replan->last_rank, 0);
+  EXPECT_THAT(replan->order, testing::ElementsAre(1, 2, 0));
   truth.Follow(*replan);
   EXPECT_EQ(truth.plan().world_size(), 2);
   EXPECT_FALSE(truth.Train(200).has_value());
   EXPECT_LT(truth.Gain()->step_seconds, replan->step_seconds / 3);
+}
+
+TEST(ReplannerTest, LeavesOutASlowLink) {
+  Truth truth(Question(3), 3);
+  ASSERT_FALSE(truth.Train(60).has_value());
+  EXPECT_GT(truth.probes, 3);
+  EXPECT_LT(truth.probes, 15);  // every five seconds
+  const double quick = truth.last_seconds;
+  truth.slow_seconds = quick / 4;
+  const std::optional<Replan> replan = truth.Train(200);
+  ASSERT_TRUE(replan.has_value());
+  EXPECT_THAT(replan->why, HasSubstr("a message from rank 0 to rank 1 takes"));
+  truth.Follow(*replan);
+  EXPECT_FALSE(truth.Train(200).has_value());
+  EXPECT_NEAR(truth.last_seconds, quick, 0.01 * quick);
+  EXPECT_LT(truth.Gain()->step_seconds, replan->step_seconds / 1.1);
+}
+
+// There is no way around the link between two ranks, but a timetable that waits for it less.
+TEST(ReplannerTest, WaitsLessForASlowLink) {
+  TrainQuestion question = Question(2);
+  question.timetable.schedule = "auto";
+  Truth truth(question, 2);
+  ASSERT_FALSE(truth.Train(60).has_value());
+  truth.slow_seconds = truth.last_seconds / 8;
+  const std::optional<Replan> replan = truth.Train(200);
+  ASSERT_TRUE(replan.has_value());
+  EXPECT_TRUE(replan->order.empty());
+  const std::string partition = truth.partition();
+  truth.Follow(*replan);
+  const std::optional<Replan> again = truth.Train(100);
+  EXPECT_FALSE(again.has_value()) << again->why;
+  EXPECT_LT(truth.Gain()->step_seconds, replan->step_seconds / 1.1);
 }
 
 TEST(ReplannerTest, AllReplicasGoBySlowestOfARank) {
@@ -272,15 +332,17 @@ TEST(ReplannerTest, AsksOnlyWhereTheWorkIsOpen) {
 }
 
 TEST(MeasuredSpeedsTest, TextSaysTheSame) {
-  const MeasuredSpeeds speeds = {.ranks = {1, 0.48, 0.971}, .layers = {1, 1, 1.3, 1.3, 1}};
-  EXPECT_EQ(speeds.ToText(), "1,0.48,0.971 0:1,2:1.3,4:1");
+  const MeasuredSpeeds speeds = {
+      .ranks = {1, 0.48, 0.971}, .layers = {1, 1, 1.3, 1.3, 1}, .links = {0, 0.5, 0.012}};
+  EXPECT_EQ(speeds.ToText(), "1,0.48,0.971 0:1,2:1.3,4:1 0,0.5,0.012");
   const absl::StatusOr<MeasuredSpeeds> read = ParseMeasuredSpeeds(speeds.ToText(), 5);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, speeds);
   EXPECT_EQ(MeasuredSpeeds().ToText(), "");
   EXPECT_FALSE(ParseMeasuredSpeeds("", 5)->known());
-  for (const char* text : {"1", "1,x 0:1", "1,0 0:1", "1,-1 0:1", "1,inf 0:1", "1 1:1", "1 0:1,5:2",
-                           "1 0:1,0:2", "1 0", "1 0:1 2", "1 0:nan", "1,, 0:1"}) {
+  for (const char* text : {"1", "1,x 0:1 ", "1,0 0:1 ", "1,-1 0:1 ", "1,inf 0:1 ", "1 1:1 ",
+                           "1 0:1,5:2 ", "1 0:1,0:2 ", "1 0", "1 0:1", "1 0:nan ", "1,, 0:1 ",
+                           "1 0:1 1,1", "1 0:1 -1", "1 0:1 x", "1 0:1  "}) {
     EXPECT_FALSE(ParseMeasuredSpeeds(text, 5).ok()) << text;
   }
 }

@@ -16,7 +16,8 @@ std::string Number(double value) { return absl::StrFormat("%.3g", value); }
 absl::Status Malformed(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(
       "'", text, "' is not what ranks and layers have been measured to take; expected ",
-      "the speeds of ranks, and factors from layers on, as 1,0.5 0:1,6:1.3"));
+      "the speeds of ranks, factors from layers on, and seconds of links, as 1,0.5 0:1,6:1.3 "
+      "0,0.02"));
 }
 
 bool ReadPositive(absl::string_view text, double* value) {
@@ -36,17 +37,26 @@ std::string MeasuredSpeeds::ToText() const {
     factors.push_back(absl::StrCat(layer, ":", factor));
     last = std::move(factor);
   }
-  return absl::StrCat(absl::StrJoin(speeds, ","), " ", absl::StrJoin(factors, ","));
+  std::vector<std::string> seconds;
+  for (const double link : links) seconds.push_back(Number(link));
+  return absl::StrCat(absl::StrJoin(speeds, ","), " ", absl::StrJoin(factors, ","), " ",
+                      absl::StrJoin(seconds, ","));
 }
 
 absl::StatusOr<MeasuredSpeeds> ParseMeasuredSpeeds(absl::string_view text, int layers) {
   MeasuredSpeeds found;
   if (text.empty()) return found;
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ');
-  if (parts.size() != 2) return Malformed(text);
+  if (parts.size() != 3) return Malformed(text);
   for (const absl::string_view speed : absl::StrSplit(parts[0], ',')) {
     if (!ReadPositive(speed, &found.ranks.emplace_back())) return Malformed(text);
   }
+  for (const absl::string_view seconds : absl::StrSplit(parts[2], ',', absl::SkipEmpty())) {
+    double& link = found.links.emplace_back();
+    if (!absl::SimpleAtod(seconds, &link) || !std::isfinite(link) || link < 0)
+      return Malformed(text);
+  }
+  if (!found.links.empty() && found.links.size() != found.ranks.size()) return Malformed(text);
   if (parts[1].empty()) return found;
   found.layers.resize(static_cast<size_t>(layers));
   int next = 0;

@@ -18,9 +18,13 @@ struct MeasuredSpeeds {
   // time. Empty: 1 each.
   std::vector<double> layers = {};
 
+  // [rank of the group] seconds of a stage's output on its way to the next rank, from the last to the
+  // first, where a layer's seconds are those that its FLOPs say times its factor. Empty: none to speak of.
+  std::vector<double> links = {};
+
   bool known() const { return !ranks.empty(); }
-  // "1,0.48 0:1,6:1.31": the ranks, and each factor from the layer on with which it begins; "" where
-  // nothing is known. With three digits: ranks that compute a plan from the text find the same one.
+  // "1,0.48 0:1,6:1.31 0,0.02": the ranks, each factor from the layer on with which it begins, and the
+  // links; "" where nothing is known. With three digits: ranks that compute a plan from the text find the same one.
   std::string ToText() const;
   friend bool operator==(const MeasuredSpeeds&, const MeasuredSpeeds&) = default;
 };

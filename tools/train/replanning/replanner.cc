@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr double kSlowRank = 1.5;
 // What differs by less is what was planned.
 constexpr double kDeviation = 1.1;
+constexpr double kLinkDeviation = 0.1;  // of what a stage takes
 constexpr double kLeastGain = 1.1;
 // Of a group whose plan was made for what had been measured, before there is another one.
 constexpr double kWaitSeconds = 10;
@@ -28,7 +30,20 @@ constexpr double kLongestWaitSeconds = 3600;
 // To go over to a new plan: ranks meet again, and send each other the state of layers that move.
 constexpr double kMeetingSeconds = 1;
 constexpr double kMoveBytesPerSecond = 5e8;
+// Between two measurements of links, at least, and as a multiple of what the last one took.
+constexpr double kProbeSeconds = 5;
+constexpr double kNewLink = 1.5;  // what takes so many times as long, or as short, as before
+constexpr double kProbeShare = 50;
+constexpr double kAgainShare = 10;  // where the last one has found something new
+// A message that takes a smaller part of what a stage takes is not worth mentioning.
+constexpr double kShortMessage = 0.05;
+// All orders of more ranks are too many to look at.
+constexpr int kMostPermuted = 7;
 constexpr double kStatePerWeight = 3;  // a weight and AdamW's moments of it
+
+double ProbeSeconds(const MeasuredLink& link) {
+  return link.Seconds(static_cast<double>(kProbeBytes));
+}
 
 double At(const std::vector<double>& values, size_t index) {
   return values.empty() ? 1 : values[index];
@@ -54,6 +69,9 @@ void Replanner::Begin(std::shared_ptr<const RunPlan> plan, int processes,
   blocks_.reset();
   blocks_to_look_ = 0;
   group_seconds_ = 0;
+  links_.clear();
+  last_links_.clear();
+  probe_at_ = 0;
   if (replan) wait_seconds_ = std::max(wait_seconds_, kWaitSeconds);
   made_ = std::move(replan);
   // Copies of the model on the same ranks, and steps that do not end, are planned otherwise.
@@ -81,6 +99,32 @@ std::optional<Replan> Replanner::Observe(const StageTimes& times) {
   if (group_seconds_ < wait_seconds_ || !Deviates(speeds)) return std::nullopt;
   blocks_to_look_ = StageBlocks::kRecent;
   return Propose(times, speeds);
+}
+
+bool Replanner::WantsLinks() const {
+  return blocks_.has_value() && processes_ > 1 && plan_->world_size() == processes_ &&
+         group_seconds_ >= probe_at_;
+}
+
+void Replanner::TakeLinks(const std::vector<MeasuredLink>& links) {
+  bool is_new = last_links_.empty();
+  for (size_t way = 0; way < last_links_.size(); ++way) {
+    const double before = ProbeSeconds(last_links_[way]), now = ProbeSeconds(links[way]);
+    is_new = is_new || now > kNewLink * before || before > kNewLink * now;
+  }
+  // What is slow once may be so for a moment.
+  links_ = last_links_;
+  for (size_t way = 0; way < links_.size(); ++way) {
+    links_[way].latency = std::min(links_[way].latency, links[way].latency);
+    links_[way].seconds_per_byte =
+        std::min(links_[way].seconds_per_byte, links[way].seconds_per_byte);
+  }
+  last_links_ = links;
+  // There and back, with each of the others in turn.
+  double taken = 0;
+  for (const MeasuredLink& link : links) taken = std::max(taken, 2 * ProbeSeconds(link));
+  const double share = is_new ? kAgainShare : kProbeShare;
+  probe_at_ = group_seconds_ + std::max(kProbeSeconds, share * taken * (processes_ - 1));
 }
 
 std::optional<ReplanGain> Replanner::TakeGain() { return std::exchange(gain_, std::nullopt); }
@@ -139,17 +183,81 @@ void Replanner::LearnLayers() {
   }
 }
 
-MeasuredSpeeds Replanner::Measure() const {
+// [rank of the next group] what a stage's output takes to the next one, in seconds of `unit` seconds.
+// Nothing where all of them are short.
+std::vector<double> Replanner::LinkSeconds(const std::vector<int>& order, double unit) const {
+  std::vector<double> seconds;
+  if (links_.empty()) return seconds;
+  int64_t bytes = 0;
+  for (const LayerDecl& layer : plan_->layers)
+    bytes = std::max(bytes, ElementCount(layer.output_shape) * SizeOf(layer.output_dtype));
+  double longest = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const int from = order[rank], to = order[(rank + 1) % order.size()];
+    const MeasuredLink& link = links_[static_cast<size_t>(from * processes_ + to)];
+    seconds.push_back(link.Seconds(static_cast<double>(bytes)) / unit);
+    longest = std::max(longest, seconds.back());
+  }
+  if (longest < kShortMessage * LongestStage()) seconds.clear();
+  return seconds;
+}
+
+MeasuredSpeeds Replanner::Reordered(const MeasuredSpeeds& speeds,
+                                    const std::vector<int>& order) const {
+  MeasuredSpeeds moved{.layers = speeds.layers};
+  for (const int rank : order) moved.ranks.push_back(speeds.ranks[static_cast<size_t>(rank)]);
+  moved.links = LinkSeconds(order, unit_);
+  absl::StatusOr<MeasuredSpeeds> rounded =
+      ParseMeasuredSpeeds(moved.ToText(), static_cast<int>(layers_.size()));
+  return rounded.ok() ? *std::move(rounded) : speeds;
+}
+
+// Which ranks might better have other numbers: the slowest the last, which may be left without work; and
+// those with which the slowest link between neighbours is faster.
+std::vector<std::vector<int>> Replanner::OrdersToTry(const MeasuredSpeeds& speeds) const {
+  std::vector<int> same(static_cast<size_t>(processes_));
+  std::iota(same.begin(), same.end(), 0);
+  std::vector<std::vector<int>> orders = {same};
+  const auto slowest = std::min_element(speeds.ranks.begin(), speeds.ranks.end());
+  const bool may_leave_out = question_.chooses_shape() || plan_->world_size() < processes_;
+  if (may_leave_out && std::next(slowest) != speeds.ranks.end()) {
+    orders.push_back(same);
+    const auto from = orders.back().begin() + (slowest - speeds.ranks.begin());
+    std::rotate(from, std::next(from), orders.back().end());
+  }
+  if (speeds.links.empty() || processes_ > kMostPermuted || plan_->replicas() > 1) return orders;
+  // Without the way from the last rank to the first where no stage goes it.
+  const bool closes = plan_->lowered.placement.stages() > plan_->ranks();
+  const auto longest = [&](const std::vector<int>& order) {
+    std::vector<double> seconds = LinkSeconds(order, unit_);
+    if (seconds.empty()) return 0.0;
+    if (!closes) seconds.pop_back();
+    return *std::max_element(seconds.begin(), seconds.end());
+  };
+  std::vector<int> best = same;
+  double least = longest(same);
+  for (std::vector<int> order = same; std::next_permutation(order.begin(), order.end());) {
+    const double seconds = longest(order);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = order;
+  }
+  if (best != same) orders.push_back(best);
+  return orders;
+}
+
+MeasuredSpeeds Replanner::Measure() {
   MeasuredSpeeds speeds{.layers = layers_};
   const std::vector<double> ratios = RankRatios(StageSeconds(speeds));
   const double least = *std::min_element(ratios.begin(), ratios.end());
+  unit_ = least;
   for (size_t rank = 0; rank < static_cast<size_t>(processes_); ++rank) {
     // Who has no work is as it was thought to be.
     speeds.ranks.push_back(rank < ratios.size() ? least / ratios[rank] : At(planned_.ranks, rank));
   }
-  absl::StatusOr<MeasuredSpeeds> rounded =
-      ParseMeasuredSpeeds(speeds.ToText(), static_cast<int>(layers_.size()));
-  return rounded.ok() ? *std::move(rounded) : planned_;
+  std::vector<int> same(static_cast<size_t>(processes_));
+  std::iota(same.begin(), same.end(), 0);
+  return Reordered(speeds, same);
 }
 
 bool Replanner::Deviates(const MeasuredSpeeds& speeds) const {
@@ -160,6 +268,22 @@ bool Replanner::Deviates(const MeasuredSpeeds& speeds) const {
   for (size_t layer = 0; layer < speeds.layers.size(); ++layer) {
     if (differs(speeds.layers[layer], At(planned_.layers, layer))) return true;
   }
+  return LinksDeviate(speeds);
+}
+
+double Replanner::LongestStage() const {
+  const std::vector<double> seconds = StageSeconds({.layers = layers_});
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+bool Replanner::LinksDeviate(const MeasuredSpeeds& speeds) const {
+  const auto at = [](const std::vector<double>& links, size_t rank) {
+    return links.empty() ? 0 : links[rank];
+  };
+  const double tolerated = kLinkDeviation * LongestStage();
+  for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {
+    if (std::abs(at(speeds.links, rank) - at(planned_.links, rank)) > tolerated) return true;
+  }
   return false;
 }
 
@@ -169,9 +293,10 @@ absl::StatusOr<double> Replanner::SecondsOf(const RunRequest& request,
   question.speeds = speeds;
   const Timetable timetable = ComputeOnly(request.timetable);
   const int stages = timetable.placement.ranks();
-  const absl::StatusOr<StageCosts> costs = PriceDefaultStages(
+  absl::StatusOr<StageCosts> costs = PriceDefaultStages(
       LayersOf(question, request.spec, stages, request.replicas), timetable, request.partition);
   if (!costs.ok()) return costs.status();
+  costs->link_busy = costs->send;  // messages of one link take turns
   const absl::StatusOr<Simulation> run = Simulate(timetable, *costs, Detail::kSummary);
   if (!run.ok()) return run.status();
   return run->makespan + ExchangeSeconds(question, request.spec, stages, request.replicas);
@@ -206,22 +331,13 @@ std::optional<Replan> Replanner::Propose(const StageTimes& times,
   if (!now.ok()) return std::nullopt;
   Replan replan{.step = times.step, .step_seconds = blocks_->MedianStep()};
   Expected best{.seconds = std::numeric_limits<double>::infinity()};
-  const auto consider = [&](const MeasuredSpeeds& tried, int last_rank) {
+  for (const std::vector<int>& order : OrdersToTry(speeds)) {
+    const MeasuredSpeeds tried = Reordered(speeds, order);
     const absl::StatusOr<Expected> expected = Try(tried);
-    if (!expected.ok() || expected->seconds >= best.seconds) return;
+    if (!expected.ok() || expected->seconds >= best.seconds) continue;
     best = *expected;
     replan.speeds = tried;
-    replan.last_rank = last_rank;
-  };
-  consider(speeds, -1);
-  // The last ranks are those that may be left without work.
-  const auto slowest = std::min_element(speeds.ranks.begin(), speeds.ranks.end());
-  const bool may_leave_out = question_.chooses_shape() || plan_->world_size() < processes_;
-  if (may_leave_out && std::next(slowest) != speeds.ranks.end()) {
-    MeasuredSpeeds moved = speeds;
-    const auto from = moved.ranks.begin() + (slowest - speeds.ranks.begin());
-    std::rotate(from, std::next(from), moved.ranks.end());
-    consider(moved, static_cast<int>(slowest - speeds.ranks.begin()));
+    replan.order = std::is_sorted(order.begin(), order.end()) ? std::vector<int>() : order;
   }
   if (!Pays(times, *now / best.seconds)) return std::nullopt;
   const double scale = replan.step_seconds / *now;
@@ -246,6 +362,13 @@ bool Replanner::Pays(const StageTimes& times, double gain) const {
 }
 
 std::string Replanner::Why(const MeasuredSpeeds& speeds) const {
+  if (LinksDeviate(speeds)) {
+    const auto slowest = std::max_element(speeds.links.begin(), speeds.links.end());
+    if (slowest == speeds.links.end()) return "the ways between ranks are fast again";
+    const auto rank = slowest - speeds.links.begin();
+    return absl::StrFormat("a message from rank %d to rank %d takes %.3g s", rank,
+                           (rank + 1) % processes_, *slowest * unit_);
+  }
   size_t most = 0;
   double factor = 1;  // how much longer than planned
   for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "comm/link_probe.h"
 #include "models/data/dataset.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/train/run.h"
@@ -21,8 +22,9 @@ namespace sluice {
 struct Replan {
   int64_t step = 0;
   MeasuredSpeeds speeds = {};  // what it is made for, by the ranks' new numbers
-  // The rank that becomes the last one of the group, where it may have no work; -1: all keep theirs.
-  int last_rank = -1;
+  // [new number of a rank] the one that it has: where the last ones have no work, or a link is to be
+  // left out. Empty: all keep theirs.
+  std::vector<int> order = {};
   std::string why = {};
   double step_seconds = 0;      // of late
   double expected_seconds = 0;  // of a step afterwards
@@ -61,6 +63,9 @@ class Replanner {
   // time that it takes to go over to it. After one, it waits; longer each time that it brought less
   // than half of what it was to bring.
   std::optional<Replan> Observe(const StageTimes& times);
+  // Whether the ways between ranks should be measured after this step; they are then to be handed over.
+  bool WantsLinks() const;
+  void TakeLinks(const std::vector<MeasuredLink>& links);
   // Of the replan that the group began with; once, as soon as it is known.
   std::optional<ReplanGain> TakeGain();
 
@@ -73,9 +78,14 @@ class Replanner {
 
   std::vector<double> StageSeconds(const MeasuredSpeeds& speeds) const;
   std::vector<double> RankRatios(const std::vector<double>& stage_seconds) const;
+  std::vector<double> LinkSeconds(const std::vector<int>& order, double unit) const;
+  MeasuredSpeeds Reordered(const MeasuredSpeeds& speeds, const std::vector<int>& order) const;
+  std::vector<std::vector<int>> OrdersToTry(const MeasuredSpeeds& speeds) const;
   void LearnLayers();
-  MeasuredSpeeds Measure() const;
+  MeasuredSpeeds Measure();
   bool Deviates(const MeasuredSpeeds& speeds) const;
+  bool LinksDeviate(const MeasuredSpeeds& speeds) const;
+  double LongestStage() const;
   std::optional<Replan> Propose(const StageTimes& times, const MeasuredSpeeds& speeds) const;
   absl::StatusOr<Expected> Try(const MeasuredSpeeds& speeds) const;
   absl::StatusOr<double> SecondsOf(const RunRequest& request, const MeasuredSpeeds& speeds) const;
@@ -91,8 +101,12 @@ class Replanner {
   std::vector<StageOnRank> stages_;
   std::optional<StageBlocks> blocks_;
   int blocks_to_look_ = 0;
-  double group_seconds_ = 0;  // of its steps so far
-  double wait_seconds_ = 0;   // of a group, before its plan may change
+  double group_seconds_ = 0;              // of its steps so far
+  std::vector<MeasuredLink> links_;       // [a * processes_ + b] of late, where twice measured
+  std::vector<MeasuredLink> last_links_;  // measured last
+  double probe_at_ = 0;                   // of group_seconds_
+  double unit_ = 0;                       // seconds of one that the FLOPs say; 0: not known
+  double wait_seconds_ = 0;               // of a group, before its plan may change
   std::optional<Replan> made_;
   std::optional<ReplanGain> gain_;
 };

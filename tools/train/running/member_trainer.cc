@@ -241,8 +241,12 @@ class MemberTrainer {
       if (const std::optional<ReplanGain> gain = replanner_->TakeGain()) output_->Gained(*gain);
       if (!replan.has_value()) return;
       // Where the supervisor does not hear it, the group ends for other reasons.
-      if (member_.AskToReplan(replan->speeds.ToText(), replan->last_rank).ok())
+      if (member_.AskToReplan(replan->speeds.ToText(), replan->order).ok())
         proposed_ = std::move(replan);
+    };
+    events->wants_links = [this] { return replanner_->WantsLinks(); };
+    events->on_links = [this](const std::vector<MeasuredLink>& links) {
+      replanner_->TakeLinks(links);
     };
   }
 
