@@ -2,9 +2,10 @@
 """`sluice launch`: ranks that are killed, stopped, added and told to leave, at random moments: the losses and the final weights are
 those of a run that nothing happened to, every step is shown, and nothing stays behind.
 
-  tests/faults/launch_test.py BINARY [--kills N] [--changes N] [--seed N] [unittest's own arguments]
+  tests/faults/launch_test.py BINARY [--kills N] [--changes N] [--churn SECONDS] [--seed N] [unittest's own arguments]
 
-With SLUICE_LONG_FAULTS=1 it kills 100 times and changes the number of ranks 20 times, and prints how long recoveries took.
+With SLUICE_LONG_FAULTS=1 it kills 100 times, changes the number of ranks 20 times, lets everything happen for 20 minutes, and prints
+how long recoveries took.
 """
 import argparse
 import faulthandler
@@ -97,6 +98,10 @@ class Throttled:
     def close(self):
         self.ends.set()
         self.thread.join()
+
+
+def descriptors(pid):
+    return len(os.listdir(f'/proc/{pid}/fd'))
 
 
 def quiet(train, model=None):
@@ -267,6 +272,58 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.losses, losses)
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
 
+    def test_churn(self):
+        # Whatever can happen to ranks, every few seconds, on one to four of them.
+        run = self.launch(['--processes', '2', '--min-ranks', '1', '--max-restarts', '100000'],
+                          [*AUTO, '--steps', '10000000', '--mirror', '--timeout', '3s'])
+        began = time.monotonic()
+        next_at, faults, edges, first, late = began + 1, {}, [], None, None
+        for line in run.lines():
+            now = time.monotonic()
+            if first is None and 'loss' in line:
+                first = descriptors(run.process.pid)
+            if 'loss' not in line or now < next_at or late is not None:
+                continue
+            if now > began + OPTIONS.churn:
+                for edge in edges:
+                    edge.close()
+                late = descriptors(run.process.pid)
+                ranks = len(run.pids())
+                run.process.send_signal(signal.SIGTERM)
+                continue
+            next_at = now + self.random.uniform(0.5, 3)
+            pids = run.pids()
+            ways = [way for way in ('kill', 'stop', 'add', 'leave', 'shrink', 'slow', 'edge') if
+                    (way not in ('stop', 'leave', 'shrink', 'edge') or len(pids) > 1) and (way != 'add' or len(pids) < 4)]
+            way = self.random.choice(ways)
+            faults[way] = faults.get(way, 0) + 1
+            pid = self.random.choice(pids)
+            try:
+                if way == 'kill':
+                    os.kill(pid, signal.SIGKILL)
+                elif way == 'stop':  # it is missed within --timeout, and replaced
+                    os.kill(pid, signal.SIGSTOP)
+                elif way == 'leave':
+                    os.kill(pid, signal.SIGTERM)
+                elif way in ('add', 'shrink'):
+                    run.process.send_signal(signal.SIGUSR1 if way == 'add' else signal.SIGUSR2)
+                elif len(edges) < 8:
+                    edges.append(Throttled(pid) if way == 'slow' else SlowEdge(*self.random.sample(pids, 2)))
+                elif edges:
+                    edges.pop(0).close()
+            except ProcessLookupError:
+                pass  # it has just left
+        seconds = time.monotonic() - began
+        self.assertEqual(run.ended, 130, run.finish()[1] if run.ended is None else run.last)
+        self.assertLessEqual(late - first, 3 * (ranks - 2), 'descriptors of the supervisor that nobody closes')
+        steps = run.last['steps']
+        losses, end = quiet(['--stages', '2', '--steps', str(steps)])
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+        print(f'{seconds:.0f} s of churn: {", ".join(f"{count} {way}" for way, count in sorted(faults.items()))}; '
+              f'{len(run.named("continued"))} groups, {len(run.named("replanned"))} new plans; {steps} steps in '
+              f'{100 * steps * end["median_step_seconds"] / seconds:.0f} % of the time')
+
     def test_goes_on_with_fewer(self):
         run = self.launch(['--processes', '3', '--min-ranks', '2', '--max-restarts', '0'], [*AUTO, '--steps', '80'])
         for line in run.lines():
@@ -382,6 +439,7 @@ def main():
     parser.add_argument('binary')
     parser.add_argument('--kills', type=int, default=100 if LONG else 4)
     parser.add_argument('--changes', type=int, default=20 if LONG else 5)
+    parser.add_argument('--churn', type=float, default=1200 if LONG else 15, help='seconds')
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -16,15 +17,33 @@ class Machine {
   explicit Machine(const Timetable& table)
       : table_(table), next_(table.rows.size(), 0), has_(table.rows.size()) {}
 
+  // Ranks that may move next.
+  std::vector<int> Able() const {
+    std::vector<int> able;
+    for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank) {
+      if (CanMove(rank)) able.push_back(rank);
+    }
+    return able;
+  }
+  bool Finished() const {
+    for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank) {
+      if (!Done(rank)) return false;
+    }
+    return true;
+  }
+  // What `rank` makes of it.
+  Machine After(int rank) const {
+    Machine after = *this;
+    after.Move(rank);
+    return after;
+  }
+  const std::vector<size_t>& positions() const { return next_; }
+  const std::string& error() const { return error_; }
+
   std::string Run(Random& random, bool greedy) {
     while (true) {
-      std::vector<int> able;
-      bool finished = true;
-      for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank) {
-        finished &= Done(rank);
-        if (CanMove(rank)) able.push_back(rank);
-      }
-      if (!error_.empty() || finished) return error_;
+      const std::vector<int> able = Able();
+      if (!error_.empty() || Finished()) return error_;
       if (able.empty()) return "deadlock";
       const auto furthest = [&](int a, int b) { return next_[a] < next_[b]; };
       Move(greedy ? *std::max_element(able.begin(), able.end(), furthest)
@@ -100,6 +119,30 @@ class Machine {
 
 std::string RunWithRendezvous(const Timetable& lowered, Random& random, bool greedy) {
   return Machine(lowered).Run(random, greedy);
+}
+
+EveryWay RunEveryWay(const Timetable& lowered) {
+  EveryWay all;
+  std::set<std::vector<size_t>> seen;
+  std::vector<Machine> open = {Machine(lowered)};
+  seen.insert(open.back().positions());
+  while (!open.empty()) {
+    const Machine machine = std::move(open.back());
+    open.pop_back();
+    ++all.states;
+    const std::vector<int> able = machine.Able();
+    if (!machine.error().empty()) {
+      all.wrong = machine.error();
+    } else if (able.empty() && !machine.Finished()) {
+      all.wrong = "deadlock";
+    }
+    if (!all.wrong.empty()) return all;
+    for (const int rank : able) {
+      Machine after = machine.After(rank);
+      if (seen.insert(after.positions()).second) open.push_back(std::move(after));
+    }
+  }
+  return all;
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TESTS_SCHEDULES_RENDEZVOUS_H_
 #define SLUICE_TESTS_SCHEDULES_RENDEZVOUS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "random_timetable.h"
@@ -14,6 +15,14 @@ namespace sluice {
 // message is the one that its receiver expects, and all data exist when they are used; otherwise
 // what went wrong.
 std::string RunWithRendezvous(const Timetable& lowered, Random& random, bool greedy);
+
+// The same, in every order in which ranks can move: `states` is how many ways there are to have come so
+// far, in all. Grows with the product of the rows' lengths.
+struct EveryWay {
+  std::string wrong;  // as above, of the first order that goes wrong
+  int64_t states = 0;
+};
+EveryWay RunEveryWay(const Timetable& lowered);
 
 }  // namespace sluice
 
