@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "bench/models/attention_cases.h"
 #include "bench/models/cuda_timing.h"
 #include "models/device/cuda_device.h"
 #include "models/kernels/cuda_kernels.h"
@@ -20,37 +21,6 @@ namespace sluice {
 namespace {
 
 constexpr double kPeakTeraflops = 989;
-
-struct Case {
-  const char* name;
-  AttentionShape shape;
-};
-
-constexpr DType kBF16 = DType::kBFloat16;
-// Queries, keys and values side by side.
-constexpr AttentionShape Shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
-                               int64_t width, int64_t window = 0, DType dtype = kBF16) {
-  const int64_t stride = (heads + 2 * kv_heads) * width;
-  return {.batch = batch,
-          .seq = seq,
-          .heads = heads,
-          .kv_heads = kv_heads,
-          .width = width,
-          .q_stride = stride,
-          .kv_stride = stride,
-          .window = window,
-          .dtype = dtype};
-}
-constexpr Case kCases[] = {
-    {"GPT-2 124M", Shape(16, 1024, 12, 12, 64)},
-    {"GPT-2 1.5B", Shape(8, 1024, 25, 25, 64)},
-    {"heads of 128", Shape(8, 1024, 16, 16, 128)},
-    {"8192 long", Shape(1, 8192, 32, 32, 64)},
-    {"8192 long, heads of 128", Shape(1, 8192, 16, 16, 128)},
-    {"Qwen3-0.6B", Shape(8, 2048, 16, 8, 128)},
-    {"8192 long, window of 1024", Shape(1, 8192, 16, 8, 128, 1024)},
-    {"fp32", Shape(4, 1024, 12, 12, 64, 0, DType::kFloat32)},
-};
 
 void Report(const char* name, const char* pass, double flops, double seconds, double peak) {
   const double rate = flops / seconds / 1e12;
@@ -102,7 +72,7 @@ int Main(int argc, char** argv) {
   fmt::print("{}, of {:.0f} TFLOP/s\n", device->name(), peak);
   fmt::print("{:32}{:10}{:>10}{:>12}{:>10}\n", "shape", "pass", "us", "TFLOP/s", "share");
   const absl::Status cudnn = PrepareCudaKernels(CudaAttention::kCudnn);
-  for (const Case& c : kCases) {
+  for (const AttentionCase& c : kAttentionCases) {
     Measure(*device, stream, c.name, c.shape, CudaKernels(), peak);
     if (!cudnn.ok() || !CheckCudnnAttention(c.shape).ok()) continue;
     Measure(*device, stream, "  cuDNN", c.shape, CudaKernels(CudaAttention::kCudnn), peak);

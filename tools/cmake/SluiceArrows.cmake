@@ -18,11 +18,12 @@ set(SLUICE_MAY_USE_pipeline schedules spec tokens failpoints comm device kernels
                             checkpoint_files)
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_profiling spec partitioner failpoints comm device kernels files layers models compile pipeline)
+set(SLUICE_MAY_USE_roofline spec partitioner device kernels layers)
 set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels layers compile profiling)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
 set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
-set(SLUICE_FOLDERS_partitioner_planning question plan file profiling sources race graph answer)
+set(SLUICE_FOLDERS_partitioner_planning question plan file profiling roofline sources race graph answer)
 set(SLUICE_FOLDERS_pipeline compile run audit recover checkpoint watch trace train sample)
 set(SLUICE_FOLDERS_pipeline_checkpoint files directory saving adapters)
 set(SLUICE_FOLDERS_pipeline_compile plan replicas memory program)
@@ -45,6 +46,7 @@ set(SLUICE_ROOM_FOLDERS
     pipeline/compile=compile
     pipeline=pipeline
     partitioner/planning/profiling=profiling
+    partitioner/planning/roofline=roofline
     partitioner/planning=planning
     partitioner=partitioner)
 

@@ -1,33 +1,19 @@
-#include <algorithm>
-
 #include "models/kernels/cuda/column_sums.cuh"
 #include "models/kernels/cuda/dispatch.h"
 #include "models/kernels/cuda/functions.h"
 #include "models/kernels/cuda/launch.h"
 
 namespace sluice::cuda {
-namespace {
-
-// Rows of a chunk: few enough that the blocks fill a large GPU and that a sum stays close, and
-// otherwise many, as each chunk leaves a part to add.
-constexpr int64_t kGoodBlocks = 1024, kFewRows = 16, kWholeBatches = 64, kMostRows = 256;
-int64_t ChunkRows(int64_t rows, int64_t columns) {
-  const int64_t chunks = CeilDiv(kGoodBlocks, std::max<int64_t>(CeilDiv(columns, kWarpPart), 1));
-  const int64_t each = CeilDiv(rows, chunks);
-  const int64_t step = each > kWholeBatches ? kWholeBatches : kFewRows;
-  return std::clamp(CeilDiv(each, step) * step, kFewRows, kMostRows);
-}
-
-}  // namespace
 
 size_t ColumnSumsWorkspace(int64_t rows, int64_t columns) {
-  return WorkBytes(CeilDiv(rows, ChunkRows(rows, columns)) * columns * SizeOf(DType::kFloat32));
+  return WorkBytes(CeilDiv(rows, ColumnChunkRows(rows, columns)) * columns *
+                   SizeOf(DType::kFloat32));
 }
 
 void ColumnSums(Stream stream, DType dtype, int64_t rows, int64_t columns, const void* x,
                 float* sums, bool accumulate, void* workspace) {
   float* const parts = static_cast<float*>(workspace);
-  const int64_t chunk_rows = ChunkRows(rows, columns);
+  const int64_t chunk_rows = ColumnChunkRows(rows, columns);
   const int64_t chunks = CeilDiv(rows, chunk_rows);
   if (rows > 0 && columns > 0) {
     const auto grid = static_cast<unsigned>(chunks * CeilDiv(columns, kWarpPart));

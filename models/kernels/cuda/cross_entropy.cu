@@ -33,7 +33,7 @@ void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
                row_loss, row_correct);
       };
       if constexpr (aligned.value) {
-        const int64_t row_bytes = EntropyRowBytes<T>(shape.classes);
+        const int64_t row_bytes = EntropyRowBytes(shape.classes, sizeof(T));
         if (grad_scale != 0 && row_bytes <= kEntropyRowBytes) {
           constexpr auto kKernel = CrossEntropyKernel<true, true, T>;
           (void)Queue(stream);  // so that the stream's device is the current one

@@ -16,20 +16,10 @@ namespace sluice::cuda {
 constexpr int kEntropyThreads = 512;
 constexpr int kEntropyWarps = kEntropyThreads / kWarp;
 constexpr int64_t kEntropyValues = kEntropyThreads * kPart;
-// The widest row that is kept: two blocks fit into a multiprocessor of compute capability 9.0,
-// where one's reads then run beside the other's writes. 8.0 has room for one.
-constexpr int64_t kEntropyRowBytes = int64_t{112} * 1024;
 // Blocks of a multiprocessor that the registers allow, for narrow rows and those that are not kept.
 constexpr int kEntropyBlocks = 3;
 // Parts whose copies into shared memory a thread has under way.
 constexpr int kEntropyAhead = 8;
-
-// Shared memory for a row's whole parts, wherever the row begins in the first part: their end, up
-// to kPart - 1 values later than in a row that begins with it, is the end of a part all the same.
-template <class T>
-constexpr int64_t EntropyRowBytes(int64_t classes) {
-  return (classes + kPart - 1) / kPart * kPart * static_cast<int64_t>(sizeof(T));
-}
 
 // Of some of a row's logits: the largest, its index (the first of equals; no index where none is
 // above -FLT_MAX) and the sum of e^(logit - largest). NaNs are passed over in the largest; the sum

@@ -95,7 +95,6 @@ __global__ void __launch_bounds__(kSquaresWarps* kWarp)
 }
 
 constexpr int kRowThreads = 512;
-constexpr int kListedRows = 64;  // the number that fits well into a kernel's parameters
 struct RowList {
   GroupedSum rows[kListedRows];
 };

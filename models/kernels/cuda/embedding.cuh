@@ -40,8 +40,6 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 // sequences, a position) and, within an entry, by row. Keys are entry << 32 | row: no two are
 // equal, so there is only one order.
 using SortKey = unsigned long long;
-constexpr int kSortThreads = 512;
-constexpr int kSortTile = 2 * kSortThreads;
 constexpr int kMergeThreads = 256;
 constexpr SortKey kNoKey = ~0ull;
 

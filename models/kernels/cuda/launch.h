@@ -10,6 +10,7 @@
 
 #include "models/device/cuda_error.h"
 #include "models/device/device.h"
+#include "models/kernels/cuda/launch_sizes.h"
 #include "models/spec/dtype.h"
 
 // Functions that the launchers of kernels share. A grid follows from the shape of the tensors
@@ -62,7 +63,6 @@ void AllowSharedMemory(int bytes) {
   allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 
-inline int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 // Blocks of a grid; x goes to 2^31 - 1.
 inline unsigned Blocks(int64_t n, int64_t each) { return static_cast<unsigned>(CeilDiv(n, each)); }
 
@@ -71,9 +71,6 @@ template <class... Pointer>
 bool Aligned(const Pointer*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ... | 0) % 16) == 0;
 }
-
-// The offset at which the next part of a work area may begin.
-inline size_t WorkBytes(int64_t bytes) { return static_cast<size_t>(CeilDiv(bytes, 64) * 64); }
 
 }  // namespace sluice::cuda
 

@@ -4,14 +4,12 @@
 
 #include "models/device/cuda_error.h"
 #include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/kernel_choice.h"
 #include "models/kernels/cuda/launch.h"
 #include "models/kernels/cuda/matmul.h"
 
 namespace sluice::cuda {
 namespace {
-
-bool IsRounded(const LinearShape& s) { return s.dtype == DType::kBFloat16; }
-bool IsCopied(const LinearShape& s) { return s.dtype != s.weight_dtype; }
 
 // bf16 multiplies with a rounded copy of fp32 weights, in the same layout, and adds a rounded copy
 // of the bias, since cuBLASLt requires it in the result's type.
@@ -27,10 +25,10 @@ class CudaLinear : public Linear {
         weight_grad_accumulate_(WeightGradShape(shape, true)) {}
 
   size_t packed_bytes() const override {
-    return IsCopied(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
+    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
   }
   size_t forward_workspace() const override {
-    const bool rounds_bias = IsRounded(shape_) && shape_.bias;
+    const bool rounds_bias = RoundsBias(shape_);
     return kMatmulWorkspace + (rounds_bias ? WorkBytes(shape_.out * SizeOf(shape_.dtype)) : 0);
   }
   size_t input_grad_workspace() const override { return kMatmulWorkspace; }
@@ -40,7 +38,7 @@ class CudaLinear : public Linear {
 
   void Pack(Stream stream, const void* weight, void* packed) override {
     Rehearse(stream);
-    if (!IsCopied(shape_)) return;
+    if (!CopiesWeight(shape_)) return;
     ToBFloat16(stream, shape_.in * shape_.out, static_cast<const float*>(weight), packed);
   }
 
@@ -62,7 +60,7 @@ class CudaLinear : public Linear {
                      const void* input_before_activation, void* dx, void* workspace) override {
     MatmulTensors tensors = {.a = dy, .b = Weights(weight, packed), .c = dx, .d = dx};
     const Activation activation = shape_.input_activation;
-    if (FusesGelu() && CanRun(input_grad_gelu_)) {
+    if (FusesGelu(shape_) && CanRun(input_grad_gelu_)) {
       tensors.aux = const_cast<void*>(input_before_activation);  // only read here
       NoteCudaFailure(input_grad_gelu_.Run(stream, tensors, workspace));
       return;
@@ -124,7 +122,7 @@ class CudaLinear : public Linear {
          {&forward_, &forward_residual_, &input_grad_, &weight_grad_, &weight_grad_accumulate_}) {
       product->Rehearse(stream);
     }
-    if (FusesGelu()) input_grad_gelu_.Rehearse(stream);
+    if (FusesGelu(shape_)) input_grad_gelu_.Rehearse(stream);
   }
 
   // The part of a work area behind the part that the product may use.
@@ -133,19 +131,13 @@ class CudaLinear : public Linear {
   }
 
   const void* Weights(const void* weight, const void* packed) const {
-    return IsCopied(shape_) ? packed : weight;
+    return CopiesWeight(shape_) ? packed : weight;
   }
 
   const void* BiasFor(Stream stream, const float* bias, void* workspace) const {
-    if (!IsRounded(shape_)) return bias;
+    if (!RoundsBias(shape_)) return bias;
     ToBFloat16(stream, shape_.out, bias, Behind(workspace));
     return Behind(workspace);
-  }
-
-  // cuBLASLt's GELU' is good to 17 bits (seen on an H200), enough for bf16 only, and takes rows of
-  // multiples of 8 values.
-  bool FusesGelu() const {
-    return shape_.input_activation == Activation::kGelu && IsRounded(shape_) && shape_.in % 8 == 0;
   }
 
   // Errors count as yes: Run reports them.

@@ -8,19 +8,9 @@
 namespace sluice::cuda {
 namespace {
 
-// Rows of a block of the backward pass: as many blocks as run at the same time on a large GPU, or
-// in two turns where few do, which leaves few parts of dgamma and dbeta to add.
-constexpr int64_t kLargeGpu = 128;  // multiprocessors
-int64_t RowsEach(int64_t rows, int64_t dim) {
-  const int64_t parts = CeilDiv(dim, kWarpPart);
-  const int64_t most = kLargeGpu * (parts <= 4 ? BackwardBlocks(static_cast<int>(parts)) : 4);
-  const int64_t each = CeilDiv(rows, most);
-  return std::max<int64_t>(CeilDiv(each, kNormWarps) * kNormWarps, kNormWarps);
-}
-
 template <bool kCentered>
 size_t BackwardWorkspace(int64_t rows, int64_t dim) {
-  const int64_t blocks = CeilDiv(rows, RowsEach(rows, dim));
+  const int64_t blocks = CeilDiv(rows, NormBlockRows(rows, dim));
   return WorkBytes(blocks * kNormSums<kCentered> * dim * SizeOf(DType::kFloat32));
 }
 
@@ -73,7 +63,7 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
               float gain_offset, const void* dy, const void* x, const float* gamma,
               const float* mean, const float* rstd, const void* residual_grad, void* dx,
               float* partial, void* workspace) {
-  const int64_t each = RowsEach(rows, dim);
+  const int64_t each = NormBlockRows(rows, dim);
   const int64_t blocks = CeilDiv(rows, each);
   float* const parts = static_cast<float*>(workspace);
   const bool aligned = dim % kPart == 0 && Aligned(dy, x, gamma, residual_grad, dx, workspace);

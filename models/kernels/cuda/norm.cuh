@@ -8,7 +8,6 @@
 // (kParts); another is read again from the caches (kWhole). Both add in the same order.
 namespace sluice::cuda {
 
-constexpr int kNormWarps = 4;
 constexpr int kNormThreads = kNormWarps * kWarp;
 
 // Parts of a row that a lane holds in registers, at most: what a thread's 255 have room for, which
@@ -18,12 +17,6 @@ template <bool kCentered, class T>
 constexpr int kBackwardParts = sizeof(T) == sizeof(float) ? 4
                                : kCentered                ? 7
                                                           : 8;
-
-// Blocks of a backward pass that a multiprocessor has registers for, by the parts of bf16 that a
-// lane holds of each tensor.
-constexpr int BackwardBlocks(int parts) {
-  return parts <= 1 ? 8 : parts == 2 ? 5 : parts == 3 ? 4 : parts == 4 ? 3 : 2;
-}
 
 // Whether a lane reads the residual's gradient together with the rest of a row, and holds it. For
 // sm_100 the compiler pairs operations and needs more registers: there it is read at its use.

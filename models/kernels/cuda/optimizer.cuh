@@ -9,8 +9,6 @@ namespace sluice::cuda {
 constexpr int kOptimizerThreads = 256;
 constexpr int kOptimizerParts = 4;  // per thread
 constexpr int64_t kOptimizerValues = kOptimizerThreads * kFloatPart * kOptimizerParts;
-// The number of tensors that fits into the 4 KiB of a kernel's parameters.
-constexpr int kOptimizerTensors = 64;
 
 struct TensorList {
   void* weight[kOptimizerTensors];

@@ -7,7 +7,6 @@
 namespace sluice::cuda {
 
 constexpr int kRopeThreads = 256;
-constexpr int kListedPairs = 256;  // whose frequencies are a kernel's parameters: 1 KiB
 struct PairList {
   float inverse_frequencies[kListedPairs];
 };

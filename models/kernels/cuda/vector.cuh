@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "models/kernels/cuda/launch_sizes.h"
+
 // Loads and stores for both fp32 and bf16. A thread handles kPart neighbouring values at a time, 16
 // bytes of bf16 or twice 16 of fp32, or kFloatPart where all values are fp32. Which thread handles
 // which values never depends on how a tensor is aligned, so the order of sums does not either.
@@ -13,10 +15,6 @@ namespace sluice::cuda {
 
 using BFloat16 = __nv_bfloat16;
 
-constexpr int kPart = 8;
-constexpr int kFloatPart = 4;
-constexpr int kWarp = 32;
-constexpr int kWarpPart = kPart * kWarp;  // values that a warp handles at a time
 constexpr unsigned kWholeWarp = 0xFFFFFFFFu;
 
 __device__ inline float Widen(float x) { return x; }

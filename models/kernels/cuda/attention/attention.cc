@@ -2,27 +2,17 @@
 
 #include <initializer_list>
 
+#include "models/kernels/cuda/kernel_choice.h"
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice::cuda {
 namespace attention {
 namespace {
 
-constexpr int64_t kTileWidth = 128;       // the widest head of the tensor cores' kernels
-constexpr uintptr_t kTileAlignment = 16;  // bytes, of tensors and of a head's rows
-
 bool Aligned(std::initializer_list<const void*> tensors) {
   uintptr_t bits = 0;
   for (const void* tensor : tensors) bits |= reinterpret_cast<uintptr_t>(tensor);
   return bits % kTileAlignment == 0;
-}
-
-// Whether rows of every head begin and end where 16 bytes do, and each query sees all before it.
-bool FitsTiles(const AttentionShape& shape) {
-  if (shape.soft_cap != 0 || (shape.window != 0 && shape.window < shape.seq)) return false;
-  const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
-  return shape.dtype == DType::kBFloat16 && shape.width <= kTileWidth &&
-         bits * SizeOf(shape.dtype) % kTileAlignment == 0;
 }
 
 class CudaAttention : public Attention {

@@ -6,6 +6,7 @@
 
 #include "models/device/cuda_error.h"
 #include "models/kernels/cuda/table.h"
+#include "tests/models/kernels/cuda_emulation/launches_seen.h"
 #include "tests/models/kernels/kernels_under_test.h"
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
@@ -32,9 +33,17 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 
 namespace sluice {
 
-// What launches ask of the device.
+namespace {
+
+int launches_seen = 0;
+
+}  // namespace
+
+int emulation::LaunchesSeen() { return launches_seen; }
+
+// What launches ask of the device, the latter after each.
 void UseDeviceOf(cudaStream_t) {}
-void NoteLastCudaError(absl::string_view) {}
+void NoteLastCudaError(absl::string_view) { ++launches_seen; }
 
 const Kernels& KernelsUnderTest() {
   static constexpr Kernels kTable = cuda::TableWithoutProducts("CUDA's bodies on the CPU");

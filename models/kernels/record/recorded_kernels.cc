@@ -1,0 +1,307 @@
+#include "models/kernels/record/recorded_kernels.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/record/record_launch.h"
+#include "models/kernels/record/recorded_products.h"
+
+namespace sluice {
+namespace {
+
+thread_local LaunchRecord* record_now = nullptr;
+
+}  // namespace
+
+LaunchRecord::LaunchRecord() {
+  assert(record_now == nullptr);
+  record_now = this;
+}
+
+LaunchRecord::~LaunchRecord() { record_now = nullptr; }
+
+void LaunchRecord::Add(const KernelLaunch& launch) {
+  assert(record_now != nullptr);
+  record_now->launches_.push_back(launch);
+}
+
+namespace record {
+
+void Moves(KernelKind kind, int64_t bytes) {
+  LaunchRecord::Add({.kind = kind, .bytes = static_cast<double>(bytes)});
+}
+
+void ColumnSums(DType dtype, int64_t rows, int64_t columns, bool accumulate) {
+  const int64_t chunks = cuda::CeilDiv(rows, cuda::ColumnChunkRows(rows, columns));
+  if (rows > 0 && columns > 0) {
+    Moves(KernelKind::kColumnSums, rows * columns * SizeOf(dtype) + chunks * columns * kFloat);
+  }
+  AddParts(chunks, columns, accumulate);
+}
+
+void AddParts(int64_t count, int64_t columns, bool accumulate) {
+  if (columns == 0) return;
+  Moves(KernelKind::kPartSums, (count + (accumulate ? 2 : 1)) * columns * kFloat);
+}
+
+void RoundToBFloat16(int64_t n) {
+  if (n > 0) Moves(KernelKind::kRounding, n * (kFloat + SizeOf(DType::kBFloat16)));
+}
+
+void ActivationForward(DType dtype, Activation activation, int64_t n) {
+  if (n == 0) return;
+  Moves(activation == Activation::kNone ? KernelKind::kCopy : KernelKind::kActivationForward,
+        2 * n * SizeOf(dtype));
+}
+
+void ActivationBackward(DType dtype, Activation activation, int64_t n, bool in_place) {
+  if (n == 0) return;
+  if (activation != Activation::kNone) {
+    Moves(KernelKind::kActivationBackward, 3 * n * SizeOf(dtype));
+  } else if (!in_place) {
+    Moves(KernelKind::kCopy, 2 * n * SizeOf(dtype));
+  }
+}
+
+namespace {
+
+size_t NoWork(int64_t, int64_t) { return 0; }
+
+void EmbeddingForward(Stream, DType dtype, const int32_t*, const int32_t* starts, int64_t rows,
+                      int64_t seq, int64_t dim, float, DType table_dtype, const void*,
+                      const void* wpe, void*) {
+  if (rows == 0) return;
+  const int64_t ids = (starts == nullptr ? 1 : 2) * SizeOf(DType::kInt32);
+  const int64_t positions = wpe == nullptr ? 0 : std::min(rows, seq) * dim * SizeOf(table_dtype);
+  Moves(KernelKind::kEmbeddingForward,
+        rows * (ids + dim * (SizeOf(table_dtype) + SizeOf(dtype))) + positions);
+}
+
+// Rows of dy, each added to a row of a table: as many different ones as there can be.
+void AddRows(DType dtype, int64_t rows, int64_t dim, int64_t entries) {
+  constexpr int64_t kKey = 8;
+  int merges = 0;
+  for (int64_t run = cuda::kSortTile; run < rows; run *= 2) ++merges;
+  LaunchRecord::Add({.kind = KernelKind::kEmbeddingSort,
+                     .launches = 1 + merges,
+                     .bytes = static_cast<double>(rows * (SizeOf(DType::kInt32) + kKey) +
+                                                  merges * 2 * rows * kKey)});
+  LaunchRecord::Add({.kind = KernelKind::kEmbeddingRows,
+                     .launches = 2,  // rows of rare entries, and of frequent ones
+                     .bytes = static_cast<double>(2 * rows * kKey + rows * dim * SizeOf(dtype) +
+                                                  2 * std::min(rows, entries) * dim * kFloat)});
+}
+
+void EmbeddingBackward(Stream, DType dtype, const int32_t*, const int32_t* starts, int64_t rows,
+                       int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq, float, const void*,
+                       float*, float* dwpe, bool accumulate, void*) {
+  if (!accumulate) {
+    Moves(KernelKind::kFill, vocab * dim * kFloat);
+    if (dwpe != nullptr) Moves(KernelKind::kFill, max_seq * dim * kFloat);
+  }
+  if (rows == 0) return;
+  AddRows(dtype, rows, dim, vocab);
+  if (dwpe == nullptr) return;
+  if (starts != nullptr) return AddRows(dtype, rows, dim, max_seq);
+  Moves(KernelKind::kEmbeddingPositions,
+        rows * dim * SizeOf(dtype) + 2 * std::min(rows, seq) * dim * kFloat);
+}
+
+void NormForward(DType dtype, int64_t rows, int64_t dim, int statistics, bool residual) {
+  if (rows == 0) return;
+  Moves(KernelKind::kNormForward,
+        rows * dim * SizeOf(dtype) * (residual ? 3 : 2) + (rows + dim) * statistics * kFloat);
+}
+
+// `sums`: dgamma, and dbeta of a layer norm.
+void NormBackward(DType dtype, int64_t rows, int64_t dim, int sums, bool residual, bool partial) {
+  const int64_t blocks = cuda::CeilDiv(rows, cuda::NormBlockRows(rows, dim));
+  if (rows > 0) {
+    Moves(KernelKind::kNormBackward, rows * dim * SizeOf(dtype) * (residual ? 4 : 3) +
+                                         (rows * sums + dim + blocks * sums * dim) * kFloat);
+  }
+  if (partial) AddParts(blocks, sums * dim, /*accumulate=*/false);
+}
+
+void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float, const void*,
+                      const float*, const float*, void*, float*, float*) {
+  NormForward(dtype, rows, dim, 2, /*residual=*/false);
+}
+
+void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void*, const void*,
+                       const float*, const float*, const float*, const void* residual_grad, void*,
+                       float* partial, void*) {
+  NormBackward(dtype, rows, dim, 2, residual_grad != nullptr, partial != nullptr);
+}
+
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float, float, const void*,
+                    const float*, const void* residual, void*, float*) {
+  NormForward(dtype, rows, dim, 1, residual != nullptr);
+}
+
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float, const void*,
+                     const void*, const float*, const float*, const void* residual_grad, void*,
+                     float* partial, void*) {
+  NormBackward(dtype, rows, dim, 1, residual_grad != nullptr, partial != nullptr);
+}
+
+void Activate(Stream, DType dtype, Activation activation, int64_t n, const void*, void*) {
+  ActivationForward(dtype, activation, n);
+}
+
+void ActivateBack(Stream, DType dtype, Activation activation, int64_t n, const void*,
+                  const void* dy, void* dx) {
+  ActivationBackward(dtype, activation, n, dx == dy);
+}
+
+// A map of n values: `tensors` of them are read or written.
+void Map(KernelKind kind, DType dtype, int64_t n, int tensors) {
+  if (n > 0) Moves(kind, n * tensors * SizeOf(dtype));
+}
+
+void GatedForward(Stream, DType dtype, Activation, int64_t n, const void*, const void*, void*) {
+  Map(KernelKind::kGatedForward, dtype, n, 3);
+}
+
+void GatedBackward(Stream, DType dtype, Activation, int64_t n, const void*, const void*,
+                   const void*, void*, void*) {
+  Map(KernelKind::kGatedBackward, dtype, n, 5);
+}
+
+void RopeTable(Stream, int64_t seq, int64_t pairs, const float*, float, float*) {
+  if (seq == 0) return;
+  for (int64_t first = 0; first < pairs; first += cuda::kListedPairs) {
+    const int64_t count = std::min<int64_t>(cuda::kListedPairs, pairs - first);
+    Moves(KernelKind::kRopeTable, seq * count * 2 * kFloat);
+  }
+}
+
+void Rope(Stream, const RopeShape& shape, const float*, const int32_t* starts, bool, void*) {
+  const int64_t n = shape.rows * shape.heads * shape.width;
+  if (n == 0) return;
+  const int64_t ids = starts == nullptr ? 0 : shape.rows * SizeOf(DType::kInt32);
+  Moves(KernelKind::kRope,
+        2 * n * SizeOf(shape.dtype) + std::min(shape.rows, shape.seq) * shape.width * kFloat + ids);
+}
+
+void CrossEntropy(Stream, const CrossEntropyShape& shape, void*, const int32_t*, float grad_scale,
+                  bool, double* loss, int64_t*, void*) {
+  constexpr int64_t kRowResult = sizeof(double) + sizeof(int32_t);
+  const bool gradient = grad_scale != 0;
+  const int64_t row = shape.classes * SizeOf(shape.dtype);
+  if (shape.rows + (gradient ? shape.padding : 0) > 0) {
+    // A row that does not fit into shared memory is read again where its gradient is written.
+    const bool kept =
+        cuda::EntropyRowBytes(shape.classes, SizeOf(shape.dtype)) <= cuda::kEntropyRowBytes;
+    const int64_t passes = !gradient ? 1 : kept ? 2 : 3;
+    Moves(KernelKind::kCrossEntropy,
+          shape.rows * (passes * row + SizeOf(DType::kInt32) + kRowResult) +
+              (gradient ? shape.padding * row : 0));
+  }
+  if (loss != nullptr) Moves(KernelKind::kCrossEntropyTotal, shape.rows * kRowResult);
+}
+
+void SoftCap(Stream, DType dtype, int64_t n, float, void*) {
+  Map(KernelKind::kSoftCap, dtype, n, 2);
+}
+
+void Dropout(Stream, DType dtype, int64_t n, const DropoutMask&, const void*, const void* added,
+             void*) {
+  Map(KernelKind::kDropout, dtype, n, added == nullptr ? 2 : 3);
+}
+
+void Scale(Stream, DType dtype, int64_t n, float, void*) { Map(KernelKind::kScale, dtype, n, 2); }
+
+void Accumulate(Stream, int64_t n, const float*, float*, bool add) {
+  Map(add ? KernelKind::kAddition : KernelKind::kCopy, DType::kFloat32, n, add ? 3 : 2);
+}
+
+void BlockSquares(Stream, int64_t n, const float*, double*) {
+  Map(KernelKind::kBlockSquares, DType::kFloat32, n, 1);
+}
+
+void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
+  for (size_t next = 0; next < rows.size(); next += cuda::kListedRows) {
+    int64_t values = 0;
+    for (const GroupedSum& row : rows.subspan(next, cuda::kListedRows)) values += row.n;
+    Moves(KernelKind::kSquareSums, values * static_cast<int64_t>(sizeof(double)));
+  }
+}
+
+void AllFinite(Stream, DType dtype, int64_t n, const void*, bool*) {
+  LaunchRecord::Add({.kind = KernelKind::kFiniteCheck,
+                     .launches = n > 0 ? 2 : 1,
+                     .bytes = static_cast<double>(n * SizeOf(dtype))});
+}
+
+// A weight, its gradient, and `moments`: all but the gradient are written, too.
+void Update(absl::Span<const OptimizerTensor> tensors, int moments) {
+  int listed = 0;
+  int64_t bytes = 0;
+  const auto launch = [&] {
+    if (listed > 0) Moves(KernelKind::kOptimizer, bytes);
+    listed = 0;
+    bytes = 0;
+  };
+  for (const OptimizerTensor& tensor : tensors) {
+    if (tensor.n == 0) continue;
+    if (listed == cuda::kOptimizerTensors) launch();
+    ++listed;
+    bytes += tensor.n * kFloat * (3 + 2 * moments);
+  }
+  launch();
+}
+
+void AdamW(Stream, const AdamWStep&, absl::Span<const OptimizerTensor> tensors) {
+  Update(tensors, 2);
+}
+
+void Sgd(Stream, const SgdStep&, absl::Span<const OptimizerTensor> tensors) { Update(tensors, 1); }
+
+void Copy(Stream, void*, const void*, size_t bytes) {
+  if (bytes > 0) Moves(KernelKind::kCopy, 2 * static_cast<int64_t>(bytes));
+}
+
+}  // namespace
+}  // namespace record
+
+const Kernels& RecordedKernels() {
+  static constexpr Kernels kTable = {
+      .device = "launches of a GPU, recorded",
+      .master_weights = MasterWeights::kSplit,
+      .head_limits = kGpuHead,
+      .make_linear = record::MakeLinear,
+      .make_attention = record::MakeAttention,
+      .embedding_forward = record::EmbeddingForward,
+      .embedding_backward = record::EmbeddingBackward,
+      .embedding_backward_workspace = record::NoWork,
+      .layer_norm_forward = record::LayerNormForward,
+      .layer_norm_backward = record::LayerNormBackward,
+      .layer_norm_backward_workspace = record::NoWork,
+      .rms_norm_forward = record::RmsNormForward,
+      .rms_norm_backward = record::RmsNormBackward,
+      .rms_norm_backward_workspace = record::NoWork,
+      .activation_forward = record::Activate,
+      .activation_backward = record::ActivateBack,
+      .gated_forward = record::GatedForward,
+      .gated_backward = record::GatedBackward,
+      .rope_table = record::RopeTable,
+      .rope = record::Rope,
+      .cross_entropy = record::CrossEntropy,
+      .cross_entropy_workspace = record::NoWork,
+      .soft_cap = record::SoftCap,
+      .dropout = record::Dropout,
+      .scale = record::Scale,
+      .accumulate = record::Accumulate,
+      .block_squares = record::BlockSquares,
+      .add_in_groups = record::AddInGroups,
+      .all_finite = record::AllFinite,
+      .adamw = record::AdamW,
+      .sgd = record::Sgd,
+      .copy = record::Copy,
+  };
+  return kTable;
+}
+
+}  // namespace sluice

@@ -1,0 +1,153 @@
+#include "models/kernels/record/recorded_products.h"
+
+#include <memory>
+
+#include "models/kernels/cuda/attention/attention_arguments.h"
+#include "models/kernels/cuda/kernel_choice.h"
+#include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda_kernels.h"
+#include "models/kernels/record/record_launch.h"
+#include "models/kernels/record/recorded_kernels.h"
+
+namespace sluice::record {
+namespace {
+
+// As models/kernels/cuda/linear.cc.
+class RecordedLinear : public Linear {
+ public:
+  explicit RecordedLinear(const LinearShape& shape) : shape_(shape) {}
+
+  size_t packed_bytes() const override {
+    return cuda::CopiesWeight(shape_) ? cuda::WorkBytes(weights() * SizeOf(shape_.dtype)) : 0;
+  }
+  size_t forward_workspace() const override { return 0; }
+  size_t input_grad_workspace() const override { return 0; }
+  size_t weight_grad_workspace() const override { return 0; }
+
+  void Pack(Stream, const void*, void*) override {
+    if (cuda::CopiesWeight(shape_)) RoundToBFloat16(weights());
+  }
+
+  void Forward(Stream, const void*, const void*, const void*, const float*, const void* residual,
+               void*, void* activated, void*) override {
+    if (cuda::RoundsBias(shape_)) RoundToBFloat16(shape_.out);
+    const int64_t result = shape_.rows * shape_.out * (residual == nullptr ? 1 : 2);
+    Product(KernelKind::kProductForward, operand(shape_.rows * shape_.in) + operand(weights()) +
+                                             operand(result) +
+                                             (shape_.bias ? operand(shape_.out) : 0));
+    if (activated == nullptr) return;
+    ActivationForward(shape_.dtype, shape_.activation, shape_.rows * shape_.out);
+  }
+
+  void BackwardInput(Stream, const void*, const void*, const void*, const void*, void*,
+                     void*) override {
+    const int64_t n = shape_.rows * shape_.in;
+    const int64_t bytes = operand(shape_.rows * shape_.out) + operand(weights()) +
+                          operand(n) * (shape_.add_input_grad ? 2 : 1);
+    if (cuda::FusesGelu(shape_)) {
+      return Product(KernelKind::kProductInputGradGelu, bytes + operand(n));
+    }
+    Product(KernelKind::kProductInputGrad, bytes);
+    if (shape_.input_activation == Activation::kNone) return;
+    ActivationBackward(shape_.dtype, shape_.input_activation, n, /*in_place=*/true);
+  }
+
+  void BackwardWeight(Stream, const void*, const void*, float* dw, float* db, bool accumulate,
+                      void*) override {
+    if (dw != nullptr) {
+      Product(KernelKind::kProductWeightGrad, operand(shape_.rows * (shape_.in + shape_.out)) +
+                                                  weights() * kFloat * (accumulate ? 2 : 1));
+    }
+    if (db == nullptr) return;
+    ColumnSums(shape_.dtype, shape_.rows, shape_.out, accumulate);
+  }
+
+ private:
+  int64_t weights() const { return shape_.in * shape_.out; }
+  int64_t operand(int64_t n) const { return n * SizeOf(shape_.dtype); }
+
+  void Product(KernelKind kind, int64_t bytes) const {
+    LaunchRecord::Add(
+        {.kind = kind,
+         .flops = 2 * static_cast<double>(shape_.rows) * static_cast<double>(weights()),
+         .arithmetic = shape_.dtype,
+         .bytes = static_cast<double>(bytes)});
+  }
+
+  const LinearShape shape_;
+};
+
+// As models/kernels/cuda/attention/attention.cc.
+class RecordedAttention : public Attention {
+ public:
+  explicit RecordedAttention(const AttentionShape& shape) : shape_(shape) {}
+
+  size_t forward_workspace() const override { return 0; }
+  size_t backward_workspace() const override { return 0; }
+
+  void Forward(Stream, const AttentionInput& in, void*, float*, void*) override {
+    const bool plain = IsPlain(in);
+    Attend(plain ? KernelKind::kPlainAttentionForward : KernelKind::kAttentionForward, plain, 2,
+           queries() * 2 + keys() * 2 + row_values() * kFloat);
+  }
+
+  // The scores are computed by both kernels: dK and dV take four products, dQ three.
+  void Backward(Stream, const AttentionInput& in, const void*, const float*, const void*, void*,
+                void*, void*, void*) override {
+    const bool plain = IsPlain(in);
+    constexpr auto kStatistics = static_cast<int64_t>(sizeof(cuda::attention::RowStatistics));
+    const int64_t statistics = row_values() * kStatistics;
+    Moves(plain ? KernelKind::kPlainAttentionStatistics : KernelKind::kAttentionStatistics,
+          queries() * 2 + row_values() * kFloat + statistics);
+    Attend(plain ? KernelKind::kPlainAttentionKeyGrad : KernelKind::kAttentionKeyGrad, plain, 4,
+           queries() * 2 + keys() * 4 + statistics);
+    Attend(plain ? KernelKind::kPlainAttentionQueryGrad : KernelKind::kAttentionQueryGrad, plain, 3,
+           queries() * 3 + keys() * 2 + statistics);
+  }
+
+ private:
+  bool IsPlain(const AttentionInput& in) const {
+    return !cuda::FitsTiles(shape_) || in.starts != nullptr;
+  }
+  // Bytes of q, or out, and of k, or v.
+  int64_t queries() const { return bytes_of(shape_.heads); }
+  int64_t keys() const { return bytes_of(shape_.kv_heads); }
+  int64_t bytes_of(int64_t heads) const {
+    return shape_.batch * shape_.seq * heads * shape_.width * SizeOf(shape_.dtype);
+  }
+  int64_t row_values() const { return shape_.batch * shape_.heads * shape_.seq; }
+
+  // Scores that the mask leaves of one head of one sequence, half of the diagonal's: as the FLOPs of
+  // a model are counted (models/spec/layer_spec.h).
+  double Scores() const {
+    const auto seq = static_cast<double>(shape_.seq);
+    if (shape_.window == 0 || shape_.window >= shape_.seq) return seq * seq / 2;
+    const auto window = static_cast<double>(shape_.window);
+    return window * window / 2 + (seq - window) * window;
+  }
+
+  void Attend(KernelKind kind, bool plain, int products, int64_t bytes) const {
+    LaunchRecord::Add({.kind = kind,
+                       .flops = products * 2 * Scores() * static_cast<double>(shape_.width) *
+                                static_cast<double>(shape_.batch * shape_.heads),
+                       .arithmetic = plain ? DType::kFloat32 : DType::kBFloat16,
+                       .bytes = static_cast<double>(bytes),
+                       .seq = shape_.seq,
+                       .width = shape_.width});
+  }
+
+  const AttentionShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
+  return std::make_unique<RecordedLinear>(shape);
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
+  if (absl::Status fits = CheckCudaAttention(shape); !fits.ok()) return fits;
+  return std::make_unique<RecordedAttention>(shape);
+}
+
+}  // namespace sluice::record

@@ -1,0 +1,201 @@
+#include "partitioner/planning/roofline/step_launches.h"
+
+#include <memory>
+#include <utility>
+
+#include "models/kernels/record/recorded_kernels.h"
+#include "models/layers/layer.h"
+#include "partitioner/planning/roofline/reserved_addresses.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kFloat = SizeOf(DType::kFloat32);
+
+void Append(const Launches& more, Launches* launches) {
+  launches->insert(launches->end(), more.begin(), more.end());
+}
+
+int64_t BlockSums(int64_t n) { return (n + kSquaresBlock - 1) / kSquaresBlock; }
+
+// Once per step, of some parameters: as pipeline/run's GradientNorms and UpdateWeights call kernels.
+class Update {
+ public:
+  void Add(const ParameterDecl& decl) {
+    const int64_t n = TrainedElements(decl);
+    if (n == 0 || !decl.tied_to.empty()) return;  // a tied one is updated as the one it equals
+    tensors_.push_back({.n = n});
+    rows_.push_back({.n = BlockSums(n)});
+  }
+  void Run(const Kernels& kernels) const {
+    for (const OptimizerTensor& tensor : tensors_)
+      kernels.block_squares({}, tensor.n, nullptr, nullptr);
+    // What was added up before goes to the device, and the sums come back.
+    const size_t sums = 2 * rows_.size() * sizeof(double);
+    kernels.copy({}, nullptr, nullptr, sums);
+    kernels.add_in_groups({}, rows_);
+    kernels.copy({}, nullptr, nullptr, sums);
+    kernels.adamw({}, {}, tensors_);
+  }
+
+ private:
+  std::vector<OptimizerTensor> tensors_;
+  std::vector<GroupedSum> rows_;
+};
+
+// A layer with an address for everything that a call may name.
+class RecordedLayer {
+ public:
+  static absl::StatusOr<RecordedLayer> Create(const LayerDecl& decl, const BatchShape& batch) {
+    absl::StatusOr<ReservedAddresses> addresses = ReservedAddresses::Reserve(Bytes(decl, batch));
+    if (!addresses.ok()) return addresses.status();
+    return RecordedLayer(decl, batch, *std::move(addresses));
+  }
+
+  LayerCall Call(bool accumulate) const {
+    LayerCall call = call_;
+    call.tensors = tensors_;
+    call.parameters = parameters_;
+    call.gradients = gradients_;
+    call.accumulate = accumulate;
+    return call;
+  }
+
+ private:
+  static int64_t InputBytes(const LayerDecl& decl) {
+    return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
+  }
+  static int64_t OutputBytes(const LayerDecl& decl) {
+    return ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
+  }
+  static int64_t ResultBytes(const BatchShape& batch) {
+    return batch.rows() * SizeOf(DType::kInt32);
+  }
+
+  // What the constructor takes.
+  static int64_t Bytes(const LayerDecl& decl, const BatchShape& batch) {
+    const auto rounded = ReservedAddresses::Rounded;
+    int64_t bytes = 0;
+    for (const TensorDecl& tensor : decl.tensors) bytes += rounded(tensor.bytes());
+    for (const ParameterDecl& parameter : decl.parameters) {
+      bytes += rounded(parameter.bytes()) + rounded(TrainedElements(parameter) * kFloat);
+    }
+    return bytes + rounded(static_cast<int64_t>(decl.packed_bytes)) +
+           2 * (rounded(InputBytes(decl)) + rounded(OutputBytes(decl))) +
+           rounded(ResultBytes(batch)) + 2 * rounded(sizeof(double));
+  }
+
+  RecordedLayer(const LayerDecl& decl, const BatchShape& batch, ReservedAddresses addresses)
+      : addresses_(std::move(addresses)) {
+    for (const TensorDecl& tensor : decl.tensors)
+      tensors_.push_back(addresses_.Take(tensor.bytes()));
+    for (const ParameterDecl& parameter : decl.parameters) {
+      parameters_.push_back(addresses_.Take(parameter.bytes()));
+      auto* const gradient = addresses_.Take<float>(TrainedElements(parameter) * kFloat);
+      gradients_.push_back(parameter.frozen ? nullptr : gradient);
+    }
+    call_.packed = addresses_.Take(static_cast<int64_t>(decl.packed_bytes));
+    call_.input = addresses_.Take(InputBytes(decl));
+    call_.input_grad = addresses_.Take(InputBytes(decl));
+    call_.output = addresses_.Take(OutputBytes(decl));
+    call_.output_grad = addresses_.Take(OutputBytes(decl));
+    call_.targets = addresses_.Take<int32_t>(ResultBytes(batch));
+    call_.loss_scale = 1;
+    call_.loss = addresses_.Take<double>(sizeof(double));
+    call_.correct = addresses_.Take<int64_t>(sizeof(int64_t));
+  }
+
+  ReservedAddresses addresses_;
+  std::vector<void*> tensors_, parameters_;
+  std::vector<float*> gradients_;
+  LayerCall call_;
+};
+
+absl::StatusOr<LayerLaunches> RecordLayer(Layer& layer, const BatchShape& batch,
+                                          LaunchRecord* record) {
+  const LayerDecl& decl = layer.decl();
+  const absl::StatusOr<RecordedLayer> recorded = RecordedLayer::Create(decl, batch);
+  if (!recorded.ok()) return recorded.status();
+  const LayerCall first = recorded->Call(/*accumulate=*/false);
+  const LayerCall later = recorded->Call(/*accumulate=*/true);
+  LayerLaunches launches;
+  launches.name = decl.name;
+  layer.Forward(later);
+  launches.forward = record->Take();
+  layer.Restore(later);
+  launches.restore = record->Take();
+  LayerCall again = later;
+  again.output = nullptr;
+  layer.Forward(again);
+  launches.forward_again = record->Take();
+  layer.BackwardInput(later);
+  launches.input_grad = record->Take();
+  layer.BackwardWeight(first);
+  launches.first_weight_grad = record->Take();
+  layer.BackwardWeight(later);
+  launches.weight_grad = record->Take();
+  Update update;
+  for (const ParameterDecl& parameter : decl.parameters) update.Add(parameter);
+  update.Run(RecordedKernels());
+  launches.update = record->Take();
+  layer.Pack(later);
+  launches.pack = record->Take();
+  return launches;
+}
+
+}  // namespace
+
+Launches LayerLaunches::OneMicroBatch() const {
+  Launches all = forward;
+  Append(input_grad, &all);
+  Append(weight_grad, &all);
+  return all;
+}
+
+Launches StepLaunches::Step(int micro_batches, Recompute recompute) const {
+  Launches step;
+  for (int m = 0; m < micro_batches; ++m) {
+    Append(batch, &step);
+    for (const LayerLaunches& layer : layers) {
+      Append(layer.forward, &step);
+      if (recompute == Recompute::kSelective) Append(layer.restore, &step);
+      if (recompute == Recompute::kFull) Append(layer.forward_again, &step);
+      Append(layer.input_grad, &step);
+      Append(m == 0 ? layer.first_weight_grad : layer.weight_grad, &step);
+    }
+  }
+  Append(end, &step);
+  return step;
+}
+
+absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape& batch,
+                                        DType dtype) {
+  const Kernels& kernels = RecordedKernels();
+  LaunchRecord record;
+  StepLaunches step;
+  Update update;
+  Launches tied;
+  for (int i = 0; i < spec.layer_count(); ++i) {
+    const absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(spec, i, batch, dtype, kernels);
+    if (!layer.ok()) return layer.status();
+    absl::StatusOr<LayerLaunches> launches = RecordLayer(**layer, batch, &record);
+    if (!launches.ok()) return launches.status();
+    step.layers.push_back(*std::move(launches));
+    for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
+      update.Add(parameter);
+      if (parameter.tied_to.empty() || parameter.frozen) continue;
+      kernels.accumulate({}, TrainedElements(parameter), nullptr, nullptr, /*add=*/true);
+    }
+    Append(record.Take(), &tied);
+  }
+  kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));
+  kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));
+  step.batch = record.Take();
+  update.Run(kernels);
+  step.end = tied;
+  Append(record.Take(), &step.end);
+  for (const LayerLaunches& layer : step.layers) Append(layer.pack, &step.end);
+  return step;
+}
+
+}  // namespace sluice

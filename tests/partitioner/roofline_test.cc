@@ -1,0 +1,236 @@
+// What a GPU runs for a step, kernel by kernel: against a step and benchmarks that were measured on
+// an H200, and against the FLOPs of models.
+#include "partitioner/planning/roofline/roofline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench/models/attention_cases.h"
+#include "models/kernels/record/recorded_kernels.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/presets.h"
+#include "partitioner/planning/roofline/kernel_rates.h"
+#include "tests/partitioner/measured_kernels.h"
+
+namespace sluice {
+namespace {
+
+// GPT-2 124M as tools/gpu_check trains it.
+constexpr BatchShape kBatch = {.size = 16, .seq = 1024};
+constexpr int kMicroBatches = 4;
+
+ModelSpec Gpt(const char* name = "gpt2", int layers = 0) {
+  ModelSpec spec = *PresetModel(name);
+  auto& config = std::get<DecoderConfig>(spec.config);
+  config.vocab = 50304;
+  if (layers > 0) config.layers = layers;
+  return spec;
+}
+
+DeviceSpec H200() { return *DataSheetDevice("h200"); }
+
+StepLaunches Record(const ModelSpec& spec, const BatchShape& batch = kBatch) {
+  absl::StatusOr<StepLaunches> step = RecordStep(spec, batch);
+  EXPECT_TRUE(step.ok()) << step.status();
+  return *std::move(step);
+}
+
+std::map<KernelKind, LaunchSum> MeasuredStepByKind() {
+  std::map<KernelKind, LaunchSum> sums;
+  const Launches step = Record(Gpt()).Step(kMicroBatches, Recompute::kNone);
+  for (const KindSum& sum : SumByKind(step, H200())) sums[sum.kind] = sum.sum;
+  return sums;
+}
+
+double Flops(const Launches& launches) {
+  return std::accumulate(launches.begin(), launches.end(), 0.0,
+                         [](double sum, const KernelLaunch& each) { return sum + each.flops; });
+}
+
+TEST(Roofline, LaunchesAreThoseThatAStepOnAGpuHad) {
+  const MeasuredStep measured = ReadMeasuredStep();
+  // cuBLASLt's: sums of products that it divides, and fills.
+  int launches = measured.split_sums.launches;
+  for (const auto& [kind, sum] : MeasuredStepByKind()) {
+    SCOPED_TRACE(KernelName(kind));
+    ASSERT_TRUE(measured.kinds.contains(kind));
+    launches += measured.kinds.at(kind).launches;
+    if (kind == KernelKind::kFill) {
+      EXPECT_EQ(sum.launches, 2);  // of the embedding's gradients
+      EXPECT_GE(measured.kinds.at(kind).launches, sum.launches);
+    } else {
+      EXPECT_EQ(sum.launches, measured.kinds.at(kind).launches);
+    }
+  }
+  EXPECT_EQ(launches, measured.launches);
+}
+
+TEST(Roofline, NoKernelWasFasterThanItsBound) {
+  const MeasuredStep measured = ReadMeasuredStep();
+  for (const auto& [kind, sum] : MeasuredStepByKind()) {
+    EXPECT_LE(sum.bound_seconds, measured.kinds.at(kind).seconds) << KernelName(kind);
+  }
+}
+
+TEST(Roofline, ExpectedSecondsAreThoseThatAStepOnAGpuTook) {
+  const MeasuredStep measured = ReadMeasuredStep();
+  LaunchSum step;
+  for (const auto& [kind, sum] : MeasuredStepByKind()) {
+    SCOPED_TRACE(KernelName(kind));
+    step.expected_seconds += sum.expected_seconds;
+    if (kind == KernelKind::kFill) continue;
+    const double busy = sum.expected_seconds - sum.launches * kGapSeconds;
+    EXPECT_NEAR(busy / measured.kinds.at(kind).seconds, 1, 0.15);
+  }
+  EXPECT_NEAR(step.expected_seconds / measured.seconds, 1, 0.02);
+}
+
+// The kernels do what the model needs, and attention's backward pass computes the scores twice more
+// than that counts: seven products instead of four.
+void ExpectFlopsOf(const ModelSpec& spec, const BatchShape& batch) {
+  const StepLaunches step = Record(spec, batch);
+  const std::vector<LayerSpec> layers = DescribeLayers(spec, batch, kGpuHead);
+  ASSERT_EQ(step.layers.size(), layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    SCOPED_TRACE(layers[i].name);
+    EXPECT_EQ(step.layers[i].name, layers[i].name);
+    EXPECT_DOUBLE_EQ(Flops(step.layers[i].forward), layers[i].forward_flops);
+    EXPECT_DOUBLE_EQ(Flops(step.layers[i].input_grad),
+                     layers[i].input_grad_flops + 1.5 * layers[i].attention_flops);
+    EXPECT_DOUBLE_EQ(Flops(step.layers[i].weight_grad), layers[i].weight_grad_flops);
+  }
+}
+
+TEST(Roofline, FlopsAreThoseOfTheModel) {
+  ExpectFlopsOf(Gpt(), kBatch);
+  ExpectFlopsOf(Gpt("gpt2-xl", 2), {.size = 8, .seq = 1024});
+  ModelSpec llama = *PresetModel("llama-3.1-8b");
+  std::get<DecoderConfig>(llama.config).layers = 2;
+  ExpectFlopsOf(llama, {.size = 1, .seq = 2048});
+}
+
+TEST(Roofline, FlopsOfAWindowAreThoseOfTheModel) {
+  ModelSpec spec = *PresetModel("llama-3.1-8b");
+  auto& config = std::get<DecoderConfig>(spec.config);
+  config.layers = 1;
+  config.window = 512;
+  ExpectFlopsOf(spec, {.size = 1, .seq = 2048});
+  // Windows have kernels of their own, in fp32.
+  for (const KernelLaunch& launch : Record(spec, {.size = 1, .seq = 2048}).layers[1].forward) {
+    if (launch.seq > 0) {
+      EXPECT_EQ(launch.kind, KernelKind::kPlainAttentionForward);
+      EXPECT_EQ(launch.arithmetic, DType::kFloat32);
+    }
+  }
+}
+
+TEST(Roofline, RecomputationAddsWhatItRunsAgain) {
+  const StepLaunches step = Record(Gpt("gpt2", 2));
+  const auto flops = [&](Recompute recompute) { return Flops(step.Step(1, recompute)); };
+  double forward = 0, again = 0, restore = 0;
+  for (const LayerLaunches& layer : step.layers) {
+    forward += Flops(layer.forward);
+    again += Flops(layer.forward_again);
+    restore += Flops(layer.restore);
+  }
+  EXPECT_GT(restore, 0);
+  EXPECT_LT(restore, again);
+  EXPECT_LT(again, forward);  // the last product of a block is not needed
+  EXPECT_DOUBLE_EQ(flops(Recompute::kSelective), flops(Recompute::kNone) + restore);
+  EXPECT_DOUBLE_EQ(flops(Recompute::kFull), flops(Recompute::kNone) + again);
+}
+
+TEST(Roofline, LayersThatRunTheSameAreOneGroup) {
+  const std::vector<LayerGroup> groups = GroupLayers(Record(Gpt()), H200());
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0].name, "embedding");
+  EXPECT_EQ(groups[1].name, "block 0-11");
+  EXPECT_EQ(groups[1].layers, 12);
+  EXPECT_EQ(groups[2].name, "head");
+  // Two norms, four products with their biases, GELU and attention.
+  EXPECT_EQ(groups[1].forward.launches, 12);
+}
+
+TEST(Roofline, SecondsOfLayersAddUpToTheStep) {
+  const StepLaunches step = Record(Gpt());
+  std::vector<LayerCost> costs(step.layers.size());
+  SetExpectedSeconds(step, H200(), &costs);
+  double seconds = 0;
+  for (const LayerCost& cost : costs) {
+    seconds += kMicroBatches *
+                   (cost.forward_seconds + cost.input_grad_seconds + cost.weight_grad_seconds) +
+               cost.update_seconds;
+  }
+  const double whole = Sum(step.Step(kMicroBatches, Recompute::kNone), H200()).expected_seconds;
+  EXPECT_NEAR(seconds / whole, 1, 0.01);
+}
+
+// One call, as the benchmark makes it.
+Launches LaunchesOf(const MeasuredProduct& product) {
+  const Activation gelu = product.gelu ? Activation::kGelu : Activation::kNone;
+  const bool forward = product.pass == "forward";
+  LaunchRecord record;
+  const std::unique_ptr<Linear> linear =
+      RecordedKernels().make_linear({.rows = product.rows,
+                                     .in = product.in,
+                                     .out = product.out,
+                                     .dtype = DType::kBFloat16,
+                                     .activation = forward ? gelu : Activation::kNone,
+                                     .input_activation = forward ? Activation::kNone : gelu});
+  float any = 0;
+  if (forward) {
+    linear->Forward({}, &any, &any, &any, &any, nullptr, &any, product.gelu ? &any : nullptr, &any);
+  } else if (product.pass == "input gradient") {
+    linear->BackwardInput({}, &any, &any, &any, product.gelu ? &any : nullptr, &any, &any);
+  } else {
+    linear->BackwardWeight({}, &any, &any, &any, &any, /*accumulate=*/true, &any);
+  }
+  return record.Take();
+}
+
+TEST(Roofline, ExpectedSecondsOfProductsAreThoseOfBenchmarks) {
+  const std::vector<MeasuredProduct> products = ReadMeasuredProducts();
+  EXPECT_EQ(products.size(), 24u);  // of GPT-2 124M and of 1.5B
+  for (const MeasuredProduct& product : products) {
+    SCOPED_TRACE(testing::Message() << product.pass << " [" << product.rows << ", " << product.in
+                                    << "] x [" << product.out << "], gelu: " << product.gelu);
+    const double expected = Sum(LaunchesOf(product), H200()).expected_seconds;
+    EXPECT_NEAR(expected / product.seconds, 1, 0.2);
+  }
+}
+
+AttentionShape ShapeOf(const std::string& name) {
+  for (const AttentionCase& each : kAttentionCases) {
+    if (name == each.name) return each.shape;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(Roofline, ExpectedSecondsOfAttentionAreThoseOfBenchmarks) {
+  const std::vector<MeasuredAttention> rows = ReadMeasuredAttention();
+  EXPECT_EQ(rows.size(), 16u);
+  for (const MeasuredAttention& row : rows) {
+    SCOPED_TRACE(row.shape + (row.forward ? ", forward" : ", backward"));
+    LaunchRecord record;
+    const auto attention = RecordedKernels().make_attention(ShapeOf(row.shape));
+    ASSERT_TRUE(attention.ok()) << attention.status();
+    float any = 0;
+    const AttentionInput in = {.q = &any, .k = &any, .v = &any};
+    if (row.forward) {
+      (*attention)->Forward({}, in, &any, &any, &any);
+    } else {
+      (*attention)->Backward({}, in, &any, &any, &any, &any, &any, &any, &any);
+    }
+    EXPECT_NEAR(Sum(record.Take(), H200()).expected_seconds / row.seconds, 1, 0.2);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
