@@ -89,6 +89,7 @@ void AddHelpCommand(CLI::App& app, int* exit_code);
 void AddCompletionCommand(CLI::App& app, int* exit_code);
 void AddManualCommand(CLI::App& app, int* exit_code);
 void AddCalibrateCommand(CLI::App& app, int* exit_code);
+void AddRooflineCommand(CLI::App& app, int* exit_code);
 
 }  // namespace sluice
 

@@ -74,6 +74,7 @@ int Run(int argc, char** argv) {
   sluice::AddScheduleCommand(app, &exit_code);
   sluice::AddPlanCommand(app, &exit_code);
   sluice::AddProfileCommand(app, &exit_code);
+  sluice::AddRooflineCommand(app, &exit_code);
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddConfigCommand(app, &exit_code);
   sluice::AddLaunchCommand(app, &exit_code);

@@ -21,9 +21,10 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kCommands[] = {
-    "plan",          "profile",  "train",         "sample",           "chat",
-    "score",         "tokenize", "merge",         "calibrate",        "config",
-    "schedule list", "doctor",   "schedule show", "schedule compare", "schedule check"};
+    "roofline",      "plan",          "profile",  "train",         "sample",
+    "chat",          "score",         "tokenize", "merge",         "calibrate",
+    "config",        "schedule list", "doctor",   "schedule show", "schedule compare",
+    "schedule check"};
 
 struct Flag {
   std::vector<std::string> command;

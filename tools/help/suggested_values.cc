@@ -33,6 +33,7 @@ std::vector<Row> Rows() {
   return {
       {"plan", "MODEL", {PresetNames(), true}},
       {"profile", "MODEL", {PresetNames(), true}},
+      {"roofline", "MODEL", {PresetNames(), true}},
       {"train", "--model", {PresetNames(), true}},
       {"schedule list", "schedule", {Schedules({"auto"}), false}},
       {"schedule show", "schedule", {Schedules({"auto"}), true}},
@@ -42,6 +43,8 @@ std::vector<Row> Rows() {
       {"train", "--schedule", {Schedules({"auto"}), true}},
       {"plan", "--device", {Devices({"cpu"}), true}},
       {"calibrate", "--device", {Devices({}), true}},
+      {"roofline", "--device", {Devices({}), true}},
+      {"roofline", "--recompute", {{"none", "selective", "full"}, false}},
       {"train", "--device", {{"cpu", "cuda"}, false}},
       {"profile", "--device", {{"cpu", "cuda"}, false}},
       {"train", "--transport", {{"inprocess", "mpi", "tcp", "nccl"}, false}},

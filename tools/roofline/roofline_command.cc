@@ -1,0 +1,144 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "models/files/positioned_file.h"
+#include "models/kernels/portable_kernels.h"
+#include "models/spec/describe_layers.h"
+#include "partitioner/costs/device.h"
+#include "partitioner/costs/profile.h"
+#include "partitioner/planning/roofline/roofline.h"
+#include "partitioner/planning/sources/layer_memory.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/roofline/roofline_report.h"
+#include "tools/terminal.h"
+#include "tools/train/model_flags.h"
+
+namespace sluice {
+namespace {
+
+struct Flags {
+  ModelChoice model;
+  std::string device = "h200", recompute = "none", profile;
+  int micro_batch_size = 4, micro_batches = 16, seq = 0;
+  bool json = false;
+};
+
+absl::StatusOr<DeviceSpec> ReadSheet(const std::string& name) {
+  if (!absl::EndsWith(name, ".json")) return DataSheetDevice(name);
+  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
+  if (!text.ok()) return text.status();
+  return ParseDevice(*text, name);
+}
+
+// The link to a neighbouring device: of one with a data sheet, what is reached of it.
+Link LinkOf(const DeviceSpec& sheet) {
+  const absl::StatusOr<DeviceSpec> reached = BuiltInDevice(sheet.name);
+  return reached.ok() ? reached->link : sheet.link;
+}
+
+Timing Exactly(double seconds) { return {.least = seconds, .median = seconds}; }
+
+// What `sluice plan` reads: the layers with their bytes on a GPU, and the seconds that are expected.
+absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpec& spec,
+                                        const StepLaunches& step, const RooflineReport& report) {
+  Profile profile;
+  profile.model = model;
+  profile.spec = spec;
+  profile.device = report.sheet.name;
+  profile.micro_batch_size = report.batch.size;
+  profile.seq = report.batch.seq;
+  profile.dtype = DType::kBFloat16;
+  profile.link = LinkOf(report.sheet);
+  absl::StatusOr<std::vector<LayerCost>> layers =
+      DeclaredCosts(spec, report.batch, profile.dtype, OptimizerKind::kAdamW, PlannedGpuKernels());
+  if (!layers.ok()) return layers.status();
+  profile.layers = *std::move(layers);
+  SetExpectedSeconds(step, report.sheet, &profile.layers);
+  for (const LayerCost& layer : profile.layers) {
+    profile.timings.push_back({.forward = Exactly(layer.forward_seconds),
+                               .input_grad = Exactly(layer.input_grad_seconds),
+                               .weight_grad = Exactly(layer.weight_grad_seconds),
+                               .restore = Exactly(layer.restore_seconds),
+                               .apart_input_grad = Exactly(layer.input_grad_seconds),
+                               .apart_weight_grad = Exactly(layer.weight_grad_seconds),
+                               .update = Exactly(layer.update_seconds)});
+  }
+  return profile;
+}
+
+absl::Status RunRoofline(const Flags& flags) {
+  const absl::StatusOr<DeviceSpec> sheet = ReadSheet(flags.device);
+  if (!sheet.ok()) return sheet.status();
+  Recompute recompute = Recompute::kNone;
+  if (!ParseRecompute(flags.recompute, &recompute)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--recompute is '", flags.recompute, "'; expected none, selective or full"));
+  }
+  const absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
+  if (!spec.ok()) return spec.status();
+  const int64_t seq = spec->decoder() != nullptr && flags.seq > 0 ? flags.seq : spec->usual_seq();
+  const BatchShape batch = {.size = flags.micro_batch_size, .seq = seq};
+  const absl::StatusOr<StepLaunches> step = RecordStep(*spec, batch);
+  if (!step.ok()) return step.status();
+  const RooflineReport report =
+      MakeReport(flags.model.model, *step, *sheet, batch, flags.micro_batches, recompute,
+                 flags.micro_batches * FlopsPerMicroBatch(*spec, batch));
+  if (!flags.profile.empty()) {
+    const absl::StatusOr<Profile> profile =
+        ExpectedProfile(flags.model.model, *spec, *step, report);
+    if (!profile.ok()) return profile.status();
+    if (absl::Status status = WriteOutput(flags.profile, FormatProfile(*profile)); !status.ok()) {
+      return status;
+    }
+  }
+  return WriteOutput(
+      "", flags.json ? FormatRooflineJson(report) : InLocale(FormatRooflineTable(report)));
+}
+
+}  // namespace
+
+void AddRooflineCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "roofline", "Bytes, FLOPs and least time of every kernel of a step on a GPU");
+  command->footer(
+      "Example:\n"
+      "  sluice roofline gpt2 --device h200 --micro-batch-size 16 --micro-batches 4\n"
+      "  sluice roofline gpt2 --device h200 --profile h200.json\n"
+      "  sluice plan h200.json --devices 4\n"
+      "Needs no GPU: the layers are called with kernels that only write down what would run.");
+  auto flags = std::make_shared<Flags>();
+  command
+      ->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json or folder")
+      ->required();
+  AddShapeFlags(*command, &flags->model);
+  command->add_option(
+      "--device", flags->device,
+      absl::StrCat("Kind of device (default: h200): ", absl::StrJoin(BuiltInDeviceNames(), ", "),
+                   ", or a FILE.json that describes one (docs/formats)"));
+  command
+      ->add_option("--micro-batch-size", flags->micro_batch_size,
+                   "Samples per micro-batch (default: 4)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--micro-batches", flags->micro_batches, "Micro-batches per step (default: 16)")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--seq", flags->seq, "Tokens per sample")->check(CLI::PositiveNumber);
+  command->add_option("--recompute", flags->recompute,
+                      "Activations that the backward computes again: none, selective or full");
+  command->add_flag("--json", flags->json, "One JSON document, in seconds, bytes and FLOPs");
+  command->add_option("--profile", flags->profile,
+                      "Also write a profile.json with the expected times, for sluice plan");
+  command->callback([flags, exit_code] {
+    const absl::Status status = RunRoofline(*flags);
+    if (!status.ok()) *exit_code = Fail(status);
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,123 @@
+#include "tools/roofline/roofline_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9, kMilli = 1e-3, kMicro = 1e-6;
+
+std::string Head(const RooflineReport& report) {
+  const DeviceSpec& sheet = report.sheet;
+  return fmt::format(
+      "{} on one {}\n  {} micro-batches of {} x {} tokens in bf16, recomputation: {}\n"
+      "  {:.4g} TFLOP/s, {:.3g} TB/s: {}\n\n",
+      report.model, sheet.name, report.micro_batches, report.batch.size, report.batch.seq,
+      RecomputeName(report.recompute), sheet.flops(DType::kBFloat16) / kTera,
+      sheet.memory_bandwidth / kTera, sheet.source);
+}
+
+std::string KindLine(const std::string& name, const LaunchSum& sum) {
+  return fmt::format("  {:<26}{:>9}{:>9.2f}{:>9.2f}{:>11.3f}{:>11.3f}\n", name, sum.launches,
+                     sum.flops / kTera, sum.bytes / kGiga, sum.bound_seconds / kMilli,
+                     sum.expected_seconds / kMilli);
+}
+
+std::string LayerLine(const std::string& name, const char* pass, const LaunchSum& sum) {
+  return fmt::format("  {:<22}{:<4}{:>9}{:>9.1f}{:>9.1f}{:>11.1f}{:>11.1f}\n", name, pass,
+                     sum.launches, sum.flops / kGiga, sum.bytes * 1e-6, sum.bound_seconds / kMicro,
+                     sum.expected_seconds / kMicro);
+}
+
+std::string Total(const char* name, double seconds, const RooflineReport& report,
+                  const char* what) {
+  return fmt::format("  {:<9}{:>8}   MFU {:>6}   {}\n", name, FormatSeconds(seconds),
+                     FormatShare(report.Mfu(seconds)), what);
+}
+
+nlohmann::ordered_json ToJson(const LaunchSum& sum) {
+  return {{"launches", sum.launches},
+          {"flops", sum.flops},
+          {"bytes", sum.bytes},
+          {"bound_seconds", sum.bound_seconds},
+          {"expected_seconds", sum.expected_seconds}};
+}
+
+}  // namespace
+
+RooflineReport MakeReport(std::string model, const StepLaunches& step, const DeviceSpec& sheet,
+                          const BatchShape& batch, int micro_batches, Recompute recompute,
+                          double model_flops) {
+  const Launches launches = step.Step(micro_batches, recompute);
+  return {.model = std::move(model),
+          .sheet = sheet,
+          .batch = batch,
+          .micro_batches = micro_batches,
+          .recompute = recompute,
+          .model_flops = model_flops,
+          .step = Sum(launches, sheet),
+          .kinds = SumByKind(launches, sheet),
+          .layers = GroupLayers(step, sheet)};
+}
+
+std::string FormatRooflineTable(const RooflineReport& report) {
+  std::string out = Head(report);
+  out += fmt::format("  {:<26}{:>9}{:>9}{:>9}{:>11}{:>11}\n", "kernels of a step", "launches",
+                     "TFLOP", "GB", "bound, ms", "expected");
+  for (const KindSum& kind : report.kinds) out += KindLine(KernelName(kind.kind), kind.sum);
+  out += KindLine("all", report.step);
+  out += fmt::format("\n  {:<26}{:>9}{:>9}{:>9}{:>11}{:>11}\n", "layer, of a micro-batch",
+                     "launches", "GFLOP", "MB", "bound, us", "expected");
+  for (const LayerGroup& layer : report.layers) {
+    out += LayerLine(layer.name, "F", layer.forward);
+    if (layer.input_grad.launches > 0) out += LayerLine("", "I", layer.input_grad);
+    if (layer.weight_grad.launches > 0) out += LayerLine("", "W", layer.weight_grad);
+  }
+  out += "\n";
+  out += Total("bound", report.step.bound_seconds, report, "every kernel at its roofline");
+  out += Total("expected", report.step.expected_seconds, report,
+               "what kernels of a kind reached on an H200");
+  if (report.sheet.name != "h200") {
+    out += "            that they reach the same share of another device is an assumption\n";
+  }
+  return out;
+}
+
+std::string FormatRooflineJson(const RooflineReport& report) {
+  nlohmann::ordered_json json = {{"model", report.model},
+                                 {"device", report.sheet.name},
+                                 {"dtype", DTypeName(DType::kBFloat16)},
+                                 {"micro_batch_size", report.batch.size},
+                                 {"micro_batches", report.micro_batches},
+                                 {"seq", report.batch.seq},
+                                 {"recompute", RecomputeName(report.recompute)},
+                                 {"peak_flops_per_second", report.sheet.flops(DType::kBFloat16)},
+                                 {"memory_bandwidth", report.sheet.memory_bandwidth},
+                                 {"model_flops", report.model_flops}};
+  json.update(ToJson(report.step));
+  json["bound_mfu"] = report.Mfu(report.step.bound_seconds);
+  json["expected_mfu"] = report.Mfu(report.step.expected_seconds);
+  json["kernels"] = nlohmann::ordered_json::array();
+  for (const KindSum& kind : report.kinds) {
+    nlohmann::ordered_json row = {{"kernel", KernelName(kind.kind)}};
+    row.update(ToJson(kind.sum));
+    json["kernels"].push_back(std::move(row));
+  }
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const LayerGroup& layer : report.layers) {
+    json["layers"].push_back({{"name", layer.name},
+                              {"layers", layer.layers},
+                              {"F", ToJson(layer.forward)},
+                              {"I", ToJson(layer.input_grad)},
+                              {"W", ToJson(layer.weight_grad)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace sluice
