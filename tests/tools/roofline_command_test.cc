@@ -1,0 +1,139 @@
+// `sluice roofline` run as a script runs it: its table, its JSON, the profile that it writes for
+// `sluice plan`, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "tests/models/data/files.h"
+#include "tests/tools/sluice_process.h"
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// The step of GPT-2 124M that was measured on an H200.
+constexpr char kMeasured[] = "roofline gpt2 --vocab 50304 --micro-batch-size 16 --micro-batches 4";
+
+std::string Printed(const std::string& arguments) {
+  const ProcessResult result = RunSluice(Words(arguments));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return result.out;
+}
+
+json Json(const std::string& arguments) { return json::parse(Printed(arguments + " --json")); }
+
+std::string Refused(const std::string& arguments) {
+  const ProcessResult result = RunSluice(Words(arguments));
+  EXPECT_EQ(result.exit_code, 2) << arguments;
+  EXPECT_EQ(result.out, "") << arguments;
+  return result.err;
+}
+
+json Total(const json& rows, const char* field) {
+  json sum = 0;
+  for (const json& row : rows) {
+    sum = row[field].is_number_integer() ? json(sum.get<int64_t>() + row[field].get<int64_t>())
+                                         : json(sum.get<double>() + row[field].get<double>());
+  }
+  return sum;
+}
+
+TEST(RooflineCommand, TableFitsATerminalAndEndsWithTheMfu) {
+  const std::string out = Printed(kMeasured);
+  for (const absl::string_view line : absl::StrSplit(out, '\n'))
+    EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(out, HasSubstr("4 micro-batches of 16 x 1024 tokens in bf16"));
+  EXPECT_THAT(out, HasSubstr("989.5 TFLOP/s, 4.8 TB/s"));
+  EXPECT_THAT(out, HasSubstr("product, forward                196    16.20"));
+  EXPECT_THAT(out, HasSubstr("block 0-11            F          12    257.7"));
+  EXPECT_THAT(out, HasSubstr("\n  expected   119 ms   MFU 44.3 %"));  // measured: 119 ms, 44.4 %
+}
+
+TEST(RooflineCommand, JsonHasTheTotalsOfItsRows) {
+  const json step = Json(kMeasured);
+  for (const char* field : {"launches", "flops", "bytes", "bound_seconds", "expected_seconds"}) {
+    EXPECT_NEAR(Total(step["kernels"], field).get<double>() / step[field].get<double>(), 1, 1e-9)
+        << field;
+  }
+  EXPECT_EQ(step["launches"], 2115);
+  EXPECT_EQ(step["device"], "h200");
+  EXPECT_EQ(step["peak_flops_per_second"], 989.5e12);
+  EXPECT_DOUBLE_EQ(
+      step["expected_mfu"].get<double>(),
+      step["model_flops"].get<double>() / (step["expected_seconds"].get<double>() * 989.5e12));
+  // 6 FLOPs for each parameter of a product and each token, and attention's at half (PaLM).
+  const double per_token = 6.0 * (12 * 12 * 768 * 768 + 50304 * 768 + 12 * 1024 * 768);
+  EXPECT_DOUBLE_EQ(step["model_flops"].get<double>(), per_token * 4 * 16 * 1024);
+}
+
+// The golden numbers of one product: 2 rows in out FLOPs, its operands read and its result written.
+TEST(RooflineCommand, HeadOfATinyModelIsCountedByHand) {
+  const json step = Json(
+      "roofline gpt2 --layers 1 --dim 64 --heads 2 --vocab 128 --seq 32 --micro-batch-size 2 "
+      "--micro-batches 1");
+  const json head = step["layers"].back();
+  EXPECT_EQ(head["name"], "head");
+  constexpr double kRows = 64, kDim = 64, kVocab = 128, kProduct = 2 * kRows * kDim * kVocab;
+  for (const char* pass : {"F", "I", "W"}) EXPECT_EQ(head[pass]["flops"], kProduct) << pass;
+  // The norm, with its statistics, gain and bias; the product; cross-entropy, whose logits are read
+  // and become their gradient; and the total.
+  const double norm = 2 * 2 * kRows * kDim + 2 * 4 * (kRows + kDim);
+  const double product = 2 * (kRows * kDim + kDim * kVocab + kRows * kVocab);
+  const double entropy = 2 * 2 * kRows * kVocab + kRows * (4 + 12) + kRows * 12;
+  EXPECT_EQ(head["F"]["bytes"], norm + product + entropy);
+  EXPECT_EQ(head["F"]["launches"], 4);
+}
+
+TEST(RooflineCommand, DevicesDifferAsTheirDataSheetsDo) {
+  const json h100 = Json(std::string(kMeasured) + " --device h100");
+  const json h200 = Json(std::string(kMeasured) + " --device h200");
+  EXPECT_EQ(h100["flops"], h200["flops"]);
+  EXPECT_EQ(h100["bytes"], h200["bytes"]);
+  EXPECT_GT(h100["bound_seconds"], h200["bound_seconds"]);  // of less bandwidth
+  EXPECT_THAT(Printed(std::string(kMeasured) + " --device b200"), HasSubstr("is an assumption"));
+}
+
+TEST(RooflineCommand, RecomputationTakesTime) {
+  const auto seconds = [](const std::string& recompute) {
+    return Json("roofline gpt2 --layers 2 --micro-batches 1 --recompute " +
+                recompute)["expected_seconds"]
+        .get<double>();
+  };
+  EXPECT_LT(seconds("none"), seconds("selective"));
+  EXPECT_LT(seconds("selective"), seconds("full"));
+}
+
+// The plan of one device takes the expected time, but for launches that all layers share.
+TEST(RooflineCommand, PlanReadsTheProfile) {
+  const TempFolder folder;
+  const std::string profile = folder / "h200.json";
+  const json step = Json(std::string(kMeasured) + " --profile " + profile);
+  const json plan = json::parse(Printed("plan " + profile +
+                                        " --devices 1 --device h200 --memory 141GB --schedule 1f1b "
+                                        "--micro-batches 4 --json"));
+  EXPECT_NEAR(plan["step_seconds"].get<double>() / step["expected_seconds"].get<double>(), 1, 0.01);
+  const json two = json::parse(
+      Printed("plan " + profile + " --devices 2 --memory 141GB --micro-batches 4 --json"));
+  EXPECT_LT(two["step_seconds"], plan["step_seconds"]);
+}
+
+TEST(RooflineCommand, SaysWhatIsWrong) {
+  EXPECT_THAT(Refused("roofline gpt2 --device gameboy"), HasSubstr("no device 'gameboy'"));
+  EXPECT_THAT(Refused("roofline gpt2 --recompute auto"),
+              HasSubstr("--recompute is 'auto'; expected none, selective or full"));
+  EXPECT_THAT(Refused("roofline gpt5"), HasSubstr("no preset model 'gpt5'"));
+  EXPECT_THAT(Refused("roofline mixtral-8x7b"), HasSubstr("can be planned for but not trained"));
+  EXPECT_THAT(Refused("roofline gpt2 --device none.json"), HasSubstr("none.json"));
+}
+
+}  // namespace
+}  // namespace sluice
