@@ -72,7 +72,6 @@ MeasuredStep ReadMeasuredStep() {
     if (name == "step") {
       step.launches = row["launches"];
       step.seconds = row["milliseconds"].get<double>() * 1e-3;
-      step.busy_seconds = row["busy_milliseconds"].get<double>() * 1e-3;
       continue;
     }
     if (absl::StrContains(name, "splitKreduce")) {
@@ -88,7 +87,9 @@ MeasuredStep ReadMeasuredStep() {
     }
     EXPECT_TRUE(found) << name;
   }
-  step.mfu = parts["train-gpt2"]["rows"]["sluice"]["mfu"];
+  const nlohmann::json& runs = parts["train-gpt2"]["rows"];
+  step.mfu = runs["sluice"]["mfu"];
+  step.cudnn_seconds = runs["sluice, cuDNN's attention"]["step_seconds"];
   return step;
 }
 
@@ -116,14 +117,17 @@ std::vector<MeasuredAttention> ReadMeasuredAttention() {
   const std::regex row(R"(^(.{30}) +(forward|backward) +([\d.]+) .*)");
   std::vector<MeasuredAttention> rows;
   std::string shape;
+  bool cudnn = false;
   for (const std::string& line : LinesOf("cuda_attention_bench")) {
     std::smatch word;
     if (!std::regex_match(line, word, row)) continue;
     const std::string named(absl::StripAsciiWhitespace(word[1].str()));
-    if (!named.empty()) shape = named;
-    if (shape == "cuDNN") continue;
-    rows.push_back(
-        {.shape = shape, .forward = word[2] == "forward", .seconds = std::stod(word[3]) * 1e-6});
+    if (!named.empty()) cudnn = named == "cuDNN";
+    if (!named.empty() && !cudnn) shape = named;
+    rows.push_back({.shape = shape,
+                    .cudnn = cudnn,
+                    .forward = word[2] == "forward",
+                    .seconds = std::stod(word[3]) * 1e-6});
   }
   return rows;
 }

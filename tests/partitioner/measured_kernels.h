@@ -21,7 +21,9 @@ struct MeasuredStep {
   // Of cuBLASLt's products that it divides along k: sums of the parts, a choice of its own.
   MeasuredKind split_sums;
   int launches = 0;
-  double seconds = 0, busy_seconds = 0, mfu = 0;
+  double seconds = 0;
+  double mfu = 0;            // of a run of steps
+  double cudnn_seconds = 0;  // of a step with cuDNN's attention
 };
 
 // A kernel whose name belongs to no kind fails the test.
@@ -36,9 +38,10 @@ struct MeasuredProduct {
 };
 std::vector<MeasuredProduct> ReadMeasuredProducts();
 
-// A row of cuda_attention_bench: our own kernels.
+// A row of cuda_attention_bench.
 struct MeasuredAttention {
   std::string shape;  // "GPT-2 124M"
+  bool cudnn = false;
   bool forward = false;
   double seconds = 0;
 };

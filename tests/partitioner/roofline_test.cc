@@ -95,6 +95,13 @@ TEST(Roofline, ExpectedSecondsAreThoseThatAStepOnAGpuTook) {
   EXPECT_NEAR(step.expected_seconds / measured.seconds, 1, 0.02);
 }
 
+TEST(Roofline, ExpectedSecondsWithCudnnAreThoseThatAStepOnAGpuTook) {
+  const absl::StatusOr<StepLaunches> step = RecordStep(Gpt(), kBatch, CudaAttention::kCudnn);
+  ASSERT_TRUE(step.ok()) << step.status();
+  const Launches launches = step->Step(kMicroBatches, Recompute::kNone);
+  EXPECT_NEAR(Sum(launches, H200()).expected_seconds / ReadMeasuredStep().cudnn_seconds, 1, 0.03);
+}
+
 // The kernels do what the model needs, and attention's backward pass computes the scores twice more
 // than that counts: seven products instead of four.
 void ExpectFlopsOf(const ModelSpec& spec, const BatchShape& batch) {
@@ -244,11 +251,13 @@ AttentionShape ShapeOf(const std::string& name) {
 
 TEST(Roofline, ExpectedSecondsOfAttentionAreThoseOfBenchmarks) {
   const std::vector<MeasuredAttention> rows = ReadMeasuredAttention();
-  EXPECT_EQ(rows.size(), 16u);
+  EXPECT_EQ(rows.size(), 26u);  // cuDNN's for the five shapes that it takes
   for (const MeasuredAttention& row : rows) {
-    SCOPED_TRACE(row.shape + (row.forward ? ", forward" : ", backward"));
+    SCOPED_TRACE(row.shape + (row.cudnn ? ", cuDNN" : "") +
+                 (row.forward ? ", forward" : ", backward"));
     LaunchRecord record;
-    const auto attention = RecordedKernels().make_attention(ShapeOf(row.shape));
+    const CudaAttention whose = row.cudnn ? CudaAttention::kCudnn : CudaAttention::kSluice;
+    const auto attention = RecordedKernels(whose).make_attention(ShapeOf(row.shape));
     ASSERT_TRUE(attention.ok()) << attention.status();
     float any = 0;
     const AttentionInput in = {.q = &any, .k = &any, .v = &any};

@@ -102,6 +102,11 @@ TEST(RooflineCommand, DevicesDifferAsTheirDataSheetsDo) {
   EXPECT_THAT(Printed(std::string(kMeasured) + " --device b200"), HasSubstr("is an assumption"));
 }
 
+TEST(RooflineCommand, AttentionByCudnnTakesLessTime) {
+  const json own = Json(kMeasured), cudnn = Json(std::string(kMeasured) + " --attention cudnn");
+  EXPECT_LT(cudnn["expected_seconds"], own["expected_seconds"]);
+}
+
 TEST(RooflineCommand, RecomputationTakesTime) {
   const auto seconds = [](const std::string& recompute) {
     return Json("roofline gpt2 --layers 2 --micro-batches 1 --recompute " +
@@ -130,6 +135,8 @@ TEST(RooflineCommand, SaysWhatIsWrong) {
   EXPECT_THAT(Refused("roofline gpt2 --device gameboy"), HasSubstr("no device 'gameboy'"));
   EXPECT_THAT(Refused("roofline gpt2 --recompute auto"),
               HasSubstr("--recompute is 'auto'; expected none, selective or full"));
+  EXPECT_THAT(Refused("roofline llama-3.1-8b --layers 1 --attention cudnn"),
+              HasSubstr("take --attention sluice"));
   EXPECT_THAT(Refused("roofline gpt5"), HasSubstr("no preset model 'gpt5'"));
   EXPECT_THAT(Refused("roofline mixtral-8x7b"), HasSubstr("can be planned for but not trained"));
   EXPECT_THAT(Refused("roofline gpt2 --device none.json"), HasSubstr("none.json"));

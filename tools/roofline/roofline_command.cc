@@ -25,7 +25,7 @@ namespace {
 
 struct Flags {
   ModelChoice model;
-  std::string device = "h200", recompute = "none", profile;
+  std::string device = "h200", recompute = "none", attention = "sluice", profile;
   int micro_batch_size = 4, micro_batches = 16, seq = 0;
   bool json = false;
 };
@@ -81,11 +81,13 @@ absl::Status RunRoofline(const Flags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--recompute is '", flags.recompute, "'; expected none, selective or full"));
   }
+  const CudaAttention attention =
+      flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice;
   const absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
   const int64_t seq = spec->decoder() != nullptr && flags.seq > 0 ? flags.seq : spec->usual_seq();
   const BatchShape batch = {.size = flags.micro_batch_size, .seq = seq};
-  const absl::StatusOr<StepLaunches> step = RecordStep(*spec, batch);
+  const absl::StatusOr<StepLaunches> step = RecordStep(*spec, batch, attention);
   if (!step.ok()) return step.status();
   const RooflineReport report =
       MakeReport(flags.model.model, *step, *sheet, batch, flags.micro_batches, recompute,
@@ -132,6 +134,10 @@ void AddRooflineCommand(CLI::App& app, int* exit_code) {
   command->add_option("--seq", flags->seq, "Tokens per sample")->check(CLI::PositiveNumber);
   command->add_option("--recompute", flags->recompute,
                       "Activations that the backward computes again: none, selective or full");
+  command
+      ->add_option("--attention", flags->attention,
+                   "Whose kernels compute attention: sluice (default) or cudnn")
+      ->check(CLI::IsMember({"sluice", "cudnn"}));
   command->add_flag("--json", flags->json, "One JSON document, in seconds, bytes and FLOPs");
   command->add_option("--profile", flags->profile,
                       "Also write a profile.json with the expected times, for sluice plan");

@@ -26,6 +26,10 @@ const char* KernelName(KernelKind kind) {
       return "attention, dK and dV";
     case KernelKind::kAttentionQueryGrad:
       return "attention, dQ";
+    case KernelKind::kCudnnForward:
+      return "cuDNN attention, forward";
+    case KernelKind::kCudnnBackward:
+      return "cuDNN attention, backward";
     case KernelKind::kPlainAttentionForward:
       return "plain attention, forward";
     case KernelKind::kPlainAttentionStatistics:

@@ -24,6 +24,8 @@ enum class KernelKind : uint8_t {
   kAttentionStatistics,
   kAttentionKeyGrad,
   kAttentionQueryGrad,
+  kCudnnForward,  // cuDNN's attention: our own kernels are those above and below
+  kCudnnBackward,
   kPlainAttentionForward,  // in fp32 tiles, without tensor cores
   kPlainAttentionStatistics,
   kPlainAttentionKeyGrad,
@@ -63,7 +65,7 @@ struct KernelLaunch {
   KernelKind kind = KernelKind::kFill;
   int launches = 1;
   // Of products and attention; a multiply-add is two. Those that the kernels do: attention's are of
-  // the scores that a causal mask leaves, in each of its seven products. 0 of all other kernels,
+  // the scores that a causal mask leaves, in each of its seven products (of cuDNN's five). 0 of all other kernels,
   // which memory bounds.
   double flops = 0;
   DType arithmetic = DType::kBFloat16;  // of these FLOPs

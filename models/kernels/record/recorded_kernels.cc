@@ -266,13 +266,15 @@ void Copy(Stream, void*, const void*, size_t bytes) {
 }  // namespace
 }  // namespace record
 
-const Kernels& RecordedKernels() {
-  static constexpr Kernels kTable = {
-      .device = "launches of a GPU, recorded",
+namespace {
+
+constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make_attention) {
+  return {
+      .device = name,
       .master_weights = MasterWeights::kSplit,
       .head_limits = kGpuHead,
       .make_linear = record::MakeLinear,
-      .make_attention = record::MakeAttention,
+      .make_attention = make_attention,
       .embedding_forward = record::EmbeddingForward,
       .embedding_backward = record::EmbeddingBackward,
       .embedding_backward_workspace = record::NoWork,
@@ -301,7 +303,15 @@ const Kernels& RecordedKernels() {
       .sgd = record::Sgd,
       .copy = record::Copy,
   };
-  return kTable;
+}
+
+}  // namespace
+
+const Kernels& RecordedKernels(CudaAttention attention) {
+  static constexpr Kernels kOwn = Table("cuda, recorded", record::MakeAttention);
+  static constexpr Kernels kCudnn =
+      Table("cuda, attention by cuDNN, recorded", record::MakeCudnnAttention);
+  return attention == CudaAttention::kCudnn ? kCudnn : kOwn;
 }
 
 }  // namespace sluice

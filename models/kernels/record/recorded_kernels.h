@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/kernels/cuda_kernels.h"
 #include "models/kernels/kernels.h"
 #include "models/kernels/record/kernel_launch.h"
 
@@ -13,7 +14,7 @@ namespace sluice {
 // for it, with their bytes and FLOPs, to the LaunchRecord of the calling thread. Addresses are
 // never read, so that a layer may be called with any that are not null; they count as aligned to
 // 16 bytes. Sizes of work areas are 0. Needs no GPU.
-const Kernels& RecordedKernels();
+const Kernels& RecordedKernels(CudaAttention attention = CudaAttention::kSluice);
 
 // Collects the launches of this thread's calls while it exists. There may be one per thread, and
 // must be one where a function of RecordedKernels() is called.

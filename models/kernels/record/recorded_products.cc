@@ -77,38 +77,15 @@ class RecordedLinear : public Linear {
   const LinearShape shape_;
 };
 
-// As models/kernels/cuda/attention/attention.cc.
-class RecordedAttention : public Attention {
+class AttentionRecord : public Attention {
  public:
-  explicit RecordedAttention(const AttentionShape& shape) : shape_(shape) {}
+  explicit AttentionRecord(const AttentionShape& shape) : shape_(shape) {}
 
   size_t forward_workspace() const override { return 0; }
   size_t backward_workspace() const override { return 0; }
 
-  void Forward(Stream, const AttentionInput& in, void*, float*, void*) override {
-    const bool plain = IsPlain(in);
-    Attend(plain ? KernelKind::kPlainAttentionForward : KernelKind::kAttentionForward, plain, 2,
-           queries() * 2 + keys() * 2 + row_values() * kFloat);
-  }
-
-  // The scores are computed by both kernels: dK and dV take four products, dQ three.
-  void Backward(Stream, const AttentionInput& in, const void*, const float*, const void*, void*,
-                void*, void*, void*) override {
-    const bool plain = IsPlain(in);
-    constexpr auto kStatistics = static_cast<int64_t>(sizeof(cuda::attention::RowStatistics));
-    const int64_t statistics = row_values() * kStatistics;
-    Moves(plain ? KernelKind::kPlainAttentionStatistics : KernelKind::kAttentionStatistics,
-          queries() * 2 + row_values() * kFloat + statistics);
-    Attend(plain ? KernelKind::kPlainAttentionKeyGrad : KernelKind::kAttentionKeyGrad, plain, 4,
-           queries() * 2 + keys() * 4 + statistics);
-    Attend(plain ? KernelKind::kPlainAttentionQueryGrad : KernelKind::kAttentionQueryGrad, plain, 3,
-           queries() * 3 + keys() * 2 + statistics);
-  }
-
- private:
-  bool IsPlain(const AttentionInput& in) const {
-    return !cuda::FitsTiles(shape_) || in.starts != nullptr;
-  }
+ protected:
+  const AttentionShape& shape() const { return shape_; }
   // Bytes of q, or out, and of k, or v.
   int64_t queries() const { return bytes_of(shape_.heads); }
   int64_t keys() const { return bytes_of(shape_.kv_heads); }
@@ -136,7 +113,56 @@ class RecordedAttention : public Attention {
                        .width = shape_.width});
   }
 
+ private:
   const AttentionShape shape_;
+};
+
+// As models/kernels/cuda/attention/attention.cc.
+class RecordedAttention : public AttentionRecord {
+ public:
+  using AttentionRecord::AttentionRecord;
+
+  void Forward(Stream, const AttentionInput& in, void*, float*, void*) override {
+    const bool plain = IsPlain(in);
+    Attend(plain ? KernelKind::kPlainAttentionForward : KernelKind::kAttentionForward, plain, 2,
+           queries() * 2 + keys() * 2 + row_values() * kFloat);
+  }
+
+  // The scores are computed by both kernels: dK and dV take four products, dQ three.
+  void Backward(Stream, const AttentionInput& in, const void*, const float*, const void*, void*,
+                void*, void*, void*) override {
+    const bool plain = IsPlain(in);
+    constexpr auto kStatistics = static_cast<int64_t>(sizeof(cuda::attention::RowStatistics));
+    const int64_t statistics = row_values() * kStatistics;
+    Moves(plain ? KernelKind::kPlainAttentionStatistics : KernelKind::kAttentionStatistics,
+          queries() * 2 + row_values() * kFloat + statistics);
+    Attend(plain ? KernelKind::kPlainAttentionKeyGrad : KernelKind::kAttentionKeyGrad, plain, 4,
+           queries() * 2 + keys() * 4 + statistics);
+    Attend(plain ? KernelKind::kPlainAttentionQueryGrad : KernelKind::kAttentionQueryGrad, plain, 3,
+           queries() * 3 + keys() * 2 + statistics);
+  }
+
+ private:
+  bool IsPlain(const AttentionInput& in) const {
+    return !cuda::FitsTiles(shape()) || in.starts != nullptr;
+  }
+};
+
+// As models/kernels/cudnn/attention.cc: of what cuDNN runs, the products and the tensors; how many
+// kernels there are is its own. dS is kept between dK and dQ, 2 bytes a score.
+class CudnnRecord : public AttentionRecord {
+ public:
+  using AttentionRecord::AttentionRecord;
+
+  void Forward(Stream, const AttentionInput&, void*, float*, void*) override {
+    Attend(KernelKind::kCudnnForward, false, 2, queries() * 2 + keys() * 2 + row_values() * kFloat);
+  }
+  void Backward(Stream, const AttentionInput&, const void*, const float*, const void*, void*, void*,
+                void*, void*) override {
+    const auto scores = static_cast<int64_t>(Scores()) * shape().batch * shape().heads;
+    Attend(KernelKind::kCudnnBackward, false, 5,
+           queries() * 4 + keys() * 4 + row_values() * kFloat + 2 * scores * SizeOf(shape().dtype));
+  }
 };
 
 }  // namespace
@@ -148,6 +174,11 @@ std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
   if (absl::Status fits = CheckCudaAttention(shape); !fits.ok()) return fits;
   return std::make_unique<RecordedAttention>(shape);
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> MakeCudnnAttention(const AttentionShape& shape) {
+  if (absl::Status fits = CheckCudnnAttention(shape); !fits.ok()) return fits;
+  return std::make_unique<CudnnRecord>(shape);
 }
 
 }  // namespace sluice::record

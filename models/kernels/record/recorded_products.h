@@ -12,6 +12,7 @@ namespace sluice::record {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 // InvalidArgument as CudaKernels().
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
+absl::StatusOr<std::unique_ptr<Attention>> MakeCudnnAttention(const AttentionShape& shape);
 
 }  // namespace sluice::record
 

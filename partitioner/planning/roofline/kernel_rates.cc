@@ -39,6 +39,12 @@ constexpr KernelRate RateOf(KernelKind kind, bool wide) {
       return {.share = 0.345, .half_seq = 405};
     case KernelKind::kAttentionQueryGrad:
       return {.share = 0.365, .half_seq = 405};
+    case KernelKind::kCudnnForward:
+      return wide ? KernelRate{.share = 0.624, .half_seq = 675}
+                  : KernelRate{.share = 0.553, .half_seq = 1207};
+    case KernelKind::kCudnnBackward:
+      return wide ? KernelRate{.share = 0.45, .half_seq = 253}
+                  : KernelRate{.share = 0.441, .half_seq = 185};
     case KernelKind::kPlainAttentionForward:  // with a window, 8192 long
       return {.share = 0.157};
     case KernelKind::kPlainAttentionKeyGrad:

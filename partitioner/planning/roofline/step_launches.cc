@@ -169,14 +169,15 @@ Launches StepLaunches::Step(int micro_batches, Recompute recompute) const {
 }
 
 absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape& batch,
-                                        DType dtype) {
-  const Kernels& kernels = RecordedKernels();
+                                        CudaAttention attention) {
+  const Kernels& kernels = RecordedKernels(attention);
   LaunchRecord record;
   StepLaunches step;
   Update update;
   Launches tied;
   for (int i = 0; i < spec.layer_count(); ++i) {
-    const absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(spec, i, batch, dtype, kernels);
+    const absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, i, batch, DType::kBFloat16, kernels);
     if (!layer.ok()) return layer.status();
     absl::StatusOr<LayerLaunches> launches = RecordLayer(**layer, batch, &record);
     if (!launches.ok()) return launches.status();

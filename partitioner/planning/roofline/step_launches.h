@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/kernels/cuda_kernels.h"
 #include "models/kernels/record/kernel_launch.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
@@ -41,9 +42,9 @@ struct StepLaunches {
 
 // Calls every layer as training does, with kernels that write down what they are asked for, and
 // records what a GPU would run. Needs no GPU, no data, and no memory for tensors; documents are not
-// packed. ResourceExhausted where not even addresses are left, otherwise errors as MakeLayer.
+// packed. In bf16. ResourceExhausted where not even addresses are left, otherwise errors as MakeLayer.
 absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape& batch,
-                                        DType dtype = DType::kBFloat16);
+                                        CudaAttention attention = CudaAttention::kSluice);
 
 }  // namespace sluice
 
