@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -91,6 +92,18 @@ MeasuredStep ReadMeasuredStep() {
   step.mfu = runs["sluice"]["mfu"];
   step.cudnn_seconds = runs["sluice, cuDNN's attention"]["step_seconds"];
   return step;
+}
+
+double MedianSecondsOfGpt2Xl() {
+  std::ifstream file(SourceFolder() / "bench/results/gpt2_xl_h200.json");
+  const nlohmann::json lines = nlohmann::json::parse(file)["lines"];
+  std::vector<double> seconds;
+  for (const nlohmann::json& line : lines) {
+    if (line.contains("step_seconds")) seconds.push_back(line["step_seconds"]);
+  }
+  EXPECT_FALSE(seconds.empty());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds.at(seconds.size() / 2);
 }
 
 std::vector<MeasuredProduct> ReadMeasuredProducts() {

@@ -29,6 +29,9 @@ struct MeasuredStep {
 // A kernel whose name belongs to no kind fails the test.
 MeasuredStep ReadMeasuredStep();
 
+// Of a step of GPT-2 1.5B, 4 micro-batches of 8 x 1024 (bench/results/gpt2_xl_h200.json).
+double MedianSecondsOfGpt2Xl();
+
 // A product of cuda_kernels_bench: one call of a Linear, in bf16, of fp32 weights.
 struct MeasuredProduct {
   std::string pass;  // "forward", "input gradient", "weight gradient"

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tests/models/data/files.h"
+#include "tests/shared_folder.h"
 #include "tests/tools/sluice_process.h"
 
 namespace sluice {
@@ -115,6 +120,50 @@ TEST(RooflineCommand, RecomputationTakesTime) {
   };
   EXPECT_LT(seconds("none"), seconds("selective"));
   EXPECT_LT(seconds("selective"), seconds("full"));
+}
+
+// "1,234" and "5.67" as numbers.
+double NumberOf(absl::string_view cell) {
+  return std::stod(absl::StrReplaceAll(absl::StripAsciiWhitespace(cell), {{",", ""}}));
+}
+
+// Rows of models/kernels/cuda/README.md by their first cell.
+std::map<std::string, std::vector<std::string>> PageRows() {
+  std::ifstream file(SourceFolder() / "models/kernels/cuda/README.md");
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> cells = absl::StrSplit(line, " | ");
+    if (cells.size() > 1) rows[cells[0].substr(std::min<size_t>(2, cells[0].size()))] = cells;
+  }
+  return rows;
+}
+
+// The page has the numbers that the command prints now.
+TEST(RooflineCommand, ThePageOfTheKernelsHasItsNumbers) {
+  const auto rows = PageRows();
+  const json h100 = Json(std::string(kMeasured) + " --device h100");
+  const json h200 = Json(kMeasured), b200 = Json(std::string(kMeasured) + " --device b200");
+  const auto bound_of = [](const json& step, const std::string& kernel) {
+    for (const json& row : step["kernels"]) {
+      if (row["kernel"] == kernel) return row["bound_seconds"].get<double>() * 1e3;
+    }
+    return -1.0;
+  };
+  for (const json& kernel : h200["kernels"]) {
+    const std::string name = kernel["kernel"];
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(rows.contains(name));
+    const std::vector<std::string>& cells = rows.at(name);
+    ASSERT_EQ(cells.size(), 9u);
+    EXPECT_EQ(NumberOf(cells[1]), kernel["launches"]);
+    EXPECT_NEAR(NumberOf(cells[2]), kernel["flops"].get<double>() * 1e-12, 0.006);
+    EXPECT_NEAR(NumberOf(cells[3]), kernel["bytes"].get<double>() * 1e-9, 0.006);
+    EXPECT_NEAR(NumberOf(cells[4]), bound_of(h100, name), 0.006);
+    EXPECT_NEAR(NumberOf(cells[5]), bound_of(h200, name), 0.006);
+    EXPECT_NEAR(NumberOf(cells[6]), bound_of(b200, name), 0.006);
+  }
+  const std::vector<std::string>& step = rows.at("**the step**");
+  EXPECT_NEAR(NumberOf(step[7]), h200["expected_seconds"].get<double>() * 1e3, 0.006);
 }
 
 // The plan of one device takes the expected time, but for launches that all layers share.
