@@ -9,6 +9,8 @@ constexpr int kEmbeddingThreads = 128;
 // An entry with more rows than this is frequent.
 constexpr int kFrequent = 64;
 constexpr int kFrequentWarps = 8;
+// Blocks on a multiprocessor: without a number nvcc 13.0 would have 5 for sm_90, and spill.
+constexpr int kFrequentBlocks = 4;
 
 // Of a row within its document; `starts` as in Kernels.
 __device__ inline int64_t PositionOf(int64_t row, int64_t seq, const int32_t* starts) {
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 // rows. Block (kFrequent places among the sorted keys, columns / kWarpPart): at most one frequent
 // entry begins in those places. All warps load rows, and then each thread adds one column, in order.
 template <bool kWhole, class T>
-__global__ void __launch_bounds__(kFrequentWarps* kWarp)
+__global__ void __launch_bounds__(kFrequentWarps* kWarp, kFrequentBlocks)
     AddFrequentRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
                           float* table) {
   constexpr int kEach = 4;  // rows that a warp loads at the same time
