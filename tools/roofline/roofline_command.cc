@@ -114,7 +114,8 @@ void AddRooflineCommand(CLI::App& app, int* exit_code) {
       "  sluice roofline gpt2 --device h200 --micro-batch-size 16 --micro-batches 4\n"
       "  sluice roofline gpt2 --device h200 --profile h200.json\n"
       "  sluice plan h200.json --devices 4\n"
-      "Needs no GPU: the layers are called with kernels that only write down what would run.");
+      "Needs no GPU: the layers are called with kernels that only write down what would\n"
+      "run.");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json or folder")

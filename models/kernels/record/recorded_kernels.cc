@@ -1,69 +1,13 @@
 #include "models/kernels/record/recorded_kernels.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "models/kernels/cuda/launch_sizes.h"
-#include "models/kernels/record/record_launch.h"
 #include "models/kernels/record/recorded_products.h"
+#include "models/kernels/record/shared_launches.h"
 
 namespace sluice {
-namespace {
-
-thread_local LaunchRecord* record_now = nullptr;
-
-}  // namespace
-
-LaunchRecord::LaunchRecord() {
-  assert(record_now == nullptr);
-  record_now = this;
-}
-
-LaunchRecord::~LaunchRecord() { record_now = nullptr; }
-
-void LaunchRecord::Add(const KernelLaunch& launch) {
-  assert(record_now != nullptr);
-  record_now->launches_.push_back(launch);
-}
-
 namespace record {
-
-void Moves(KernelKind kind, int64_t bytes) {
-  LaunchRecord::Add({.kind = kind, .bytes = static_cast<double>(bytes)});
-}
-
-void ColumnSums(DType dtype, int64_t rows, int64_t columns, bool accumulate) {
-  const int64_t chunks = cuda::CeilDiv(rows, cuda::ColumnChunkRows(rows, columns));
-  if (rows > 0 && columns > 0) {
-    Moves(KernelKind::kColumnSums, rows * columns * SizeOf(dtype) + chunks * columns * kFloat);
-  }
-  AddParts(chunks, columns, accumulate);
-}
-
-void AddParts(int64_t count, int64_t columns, bool accumulate) {
-  if (columns == 0) return;
-  Moves(KernelKind::kPartSums, (count + (accumulate ? 2 : 1)) * columns * kFloat);
-}
-
-void RoundToBFloat16(int64_t n) {
-  if (n > 0) Moves(KernelKind::kRounding, n * (kFloat + SizeOf(DType::kBFloat16)));
-}
-
-void ActivationForward(DType dtype, Activation activation, int64_t n) {
-  if (n == 0) return;
-  Moves(activation == Activation::kNone ? KernelKind::kCopy : KernelKind::kActivationForward,
-        2 * n * SizeOf(dtype));
-}
-
-void ActivationBackward(DType dtype, Activation activation, int64_t n, bool in_place) {
-  if (n == 0) return;
-  if (activation != Activation::kNone) {
-    Moves(KernelKind::kActivationBackward, 3 * n * SizeOf(dtype));
-  } else if (!in_place) {
-    Moves(KernelKind::kCopy, 2 * n * SizeOf(dtype));
-  }
-}
-
 namespace {
 
 size_t NoWork(int64_t, int64_t) { return 0; }

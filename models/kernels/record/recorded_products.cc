@@ -6,8 +6,8 @@
 #include "models/kernels/cuda/kernel_choice.h"
 #include "models/kernels/cuda/launch_sizes.h"
 #include "models/kernels/cuda_kernels.h"
-#include "models/kernels/record/record_launch.h"
-#include "models/kernels/record/recorded_kernels.h"
+#include "models/kernels/record/launch_record.h"
+#include "models/kernels/record/shared_launches.h"
 
 namespace sluice::record {
 namespace {

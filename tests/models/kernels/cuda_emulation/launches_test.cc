@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/kernels/cuda/functions.h"
-#include "models/kernels/record/record_launch.h"
 #include "models/kernels/record/recorded_kernels.h"
+#include "models/kernels/record/shared_launches.h"
 #include "tests/models/kernels/cuda_emulation/launches_seen.h"
 #include "tests/models/kernels/kernels_under_test.h"
 
