@@ -28,6 +28,7 @@ struct DataSheet {
   double fp32_tflops, half_tflops;  // dense
   double memory_tbs, memory_gb;
   double link_gbs;  // to one other device, in one direction: half of what is printed
+  bool has_kernel_rates = false;
 };
 
 // Rates are dense; where a data sheet prints only those with sparsity, half of them. V100 has no
@@ -37,10 +38,10 @@ struct DataSheet {
 constexpr DataSheet kDataSheets[] = {
     {"a100", "NVIDIA A100 80GB SXM data sheet, 2021", 19.5, 312, 2.039, 80, 300},
     {"a100-40gb", "NVIDIA A100 40GB SXM data sheet, 2020", 19.5, 312, 1.555, 40, 300},
-    {"h100", "NVIDIA H100 SXM data sheet, 2023", 67, 989.5, 3.35, 80, 450},
-    {"h200", "NVIDIA H200 SXM data sheet, 2024", 67, 989.5, 4.8, 141, 450},
-    {"b200", "NVIDIA HGX B200 and DGX B200 data sheets, 2025", 75, 2250, 8, 180, 900},
-    {"gb200", "NVIDIA GB200 NVL72 data sheet, 2025", 80, 2500, 8, 186, 900},
+    {"h100", "NVIDIA H100 SXM data sheet, 2023", 67, 989.5, 3.35, 80, 450, true},
+    {"h200", "NVIDIA H200 SXM data sheet, 2024", 67, 989.5, 4.8, 141, 450, true},
+    {"b200", "NVIDIA HGX B200 and DGX B200 data sheets, 2025", 75, 2250, 8, 180, 900, true},
+    {"gb200", "NVIDIA GB200 NVL72 data sheet, 2025", 80, 2500, 8, 186, 900, true},
     {"mi300x", "AMD Instinct MI300X data sheet, 2023", 163.4, 1307.4, 5.3, 192, 64},
     {"l40s", "NVIDIA L40S data sheet, 2023", 91.6, 362.05, 0.864, 48, 32},
     {"l4", "NVIDIA L4 data sheet, 2023", 30.3, 121, 0.3, 24, 32},
@@ -57,6 +58,7 @@ DeviceSpec FromDataSheet(const DataSheet& sheet) {
   device.memory_bandwidth = sheet.memory_tbs * kTera;
   device.memory_bytes = static_cast<int64_t>(sheet.memory_gb * kGiga);
   device.link.bandwidth = sheet.link_gbs * kGiga;
+  device.has_kernel_rates = sheet.has_kernel_rates;
   return device;
 }
 

@@ -31,6 +31,9 @@ struct DeviceSpec {
   double product_half_size = 0;
   double memory_efficiency = 1;  // of memory_bandwidth, what element-wise kernels reach
   double kernel_overhead = 0;    // seconds between two kernels
+  // A GPU of which sluice's own kernels are priced one by one (planning/roofline), by what they
+  // reached on an H200, and not by these shares.
+  bool has_kernel_rates = false;
 
   double flops(DType dtype) const { return dtype == DType::kBFloat16 ? bf16_flops : fp32_flops; }
   // 2 rows out in / rate, rate = flops * product_efficiency / (1 + half_size (1/rows + 1/out +

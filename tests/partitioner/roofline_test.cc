@@ -192,8 +192,8 @@ TEST(Roofline, SecondsOfLayersAddUpToTheStep) {
   EXPECT_NEAR(seconds / whole, 1, 0.01);
 }
 
-// The formulae of `sluice plan --device` were fitted to steps of other programs on A100s. These
-// kernels take longer on an H200, by less than a fifth.
+// The formulae, by which `sluice plan` prices other devices, were fitted to steps of other programs
+// on A100s. These kernels take longer on an H200, by less than a fifth.
 TEST(Roofline, FormulaeOfPlansAgreeWithinAFifth) {
   const std::pair<const char*, int64_t> cases[] = {{"gpt2", 16}, {"gpt2-xl", 8}};
   for (const auto& [name, size] : cases) {

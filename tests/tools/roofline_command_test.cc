@@ -167,7 +167,7 @@ TEST(RooflineCommand, ThePageOfTheKernelsHasItsNumbers) {
 }
 
 // The plan of one device takes the expected time, but for launches that all layers share.
-TEST(RooflineCommand, PlanReadsTheProfile) {
+TEST(RooflineCommand, PlansTakeTheSameTime) {
   const TempFolder folder;
   const std::string profile = folder / "h200.json";
   const json step = Json(std::string(kMeasured) + " --profile " + profile);
@@ -175,6 +175,11 @@ TEST(RooflineCommand, PlanReadsTheProfile) {
                                         " --devices 1 --device h200 --memory 141GB --schedule 1f1b "
                                         "--micro-batches 4 --json"));
   EXPECT_NEAR(plan["step_seconds"].get<double>() / step["expected_seconds"].get<double>(), 1, 0.01);
+  // It prices the device in the same way by itself.
+  const json direct = json::parse(
+      Printed("plan gpt2 --vocab 50304 --micro-batch-size 16 --devices 1 --device h200 --schedule "
+              "1f1b --micro-batches 4 --recompute none --json"));
+  EXPECT_DOUBLE_EQ(direct["step_seconds"].get<double>(), plan["step_seconds"].get<double>());
   const json two = json::parse(
       Printed("plan " + profile + " --devices 2 --memory 141GB --micro-batches 4 --json"));
   EXPECT_LT(two["step_seconds"], plan["step_seconds"]);

@@ -19,7 +19,7 @@ set(SLUICE_MAY_USE_pipeline schedules spec tokens failpoints comm device kernels
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_profiling spec partitioner failpoints comm device kernels files layers models compile pipeline)
 set(SLUICE_MAY_USE_roofline spec partitioner device kernels layers)
-set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels layers compile profiling)
+set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels layers compile profiling roofline)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
 set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)

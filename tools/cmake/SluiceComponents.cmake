@@ -4,11 +4,11 @@
 set(SLUICE_ALL_COMPONENTS schedules planner runtime program)
 
 set(SLUICE_ROOMS_schedules schedules)
-set(SLUICE_ROOMS_planner optimise spec failpoints files layers compile checkpoint_files partitioner planning)
-set(SLUICE_ROOMS_runtime tokens device comm kernels models pipeline profiling roofline)
+set(SLUICE_ROOMS_planner optimise spec failpoints files layers compile checkpoint_files partitioner roofline planning)
+set(SLUICE_ROOMS_runtime tokens device comm kernels models pipeline profiling)
 set(SLUICE_ROOMS_program "")
 # Libraries that are no rooms: what rooms share, and what stands for kernels and profiling in a program that only plans.
-set(SLUICE_INNER_planner errors no_kernels no_profiling)
+set(SLUICE_INNER_planner errors kernel_record no_kernels no_profiling)
 
 set(SLUICE_STANDS_ON_schedules "")
 set(SLUICE_STANDS_ON_planner schedules)

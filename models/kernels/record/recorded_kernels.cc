@@ -25,10 +25,10 @@ void EmbeddingForward(Stream, DType dtype, const int32_t*, const int32_t* starts
 // Rows of dy, each added to a row of a table: as many different ones as there can be.
 void AddRows(DType dtype, int64_t rows, int64_t dim, int64_t entries) {
   constexpr int64_t kKey = 8;
-  int merges = 0;
+  int64_t merges = 0;
   for (int64_t run = cuda::kSortTile; run < rows; run *= 2) ++merges;
   LaunchRecord::Add({.kind = KernelKind::kEmbeddingSort,
-                     .launches = 1 + merges,
+                     .launches = static_cast<int>(1 + merges),
                      .bytes = static_cast<double>(rows * (SizeOf(DType::kInt32) + kKey) +
                                                   merges * 2 * rows * kKey)});
   LaunchRecord::Add({.kind = KernelKind::kEmbeddingRows,

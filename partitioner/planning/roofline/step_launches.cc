@@ -1,11 +1,10 @@
 #include "partitioner/planning/roofline/step_launches.h"
 
 #include <memory>
-#include <utility>
 
 #include "models/kernels/record/recorded_kernels.h"
 #include "models/layers/layer.h"
-#include "partitioner/planning/roofline/reserved_addresses.h"
+#include "partitioner/planning/roofline/unused_addresses.h"
 
 namespace sluice {
 namespace {
@@ -46,10 +45,26 @@ class Update {
 // A layer with an address for everything that a call may name.
 class RecordedLayer {
  public:
-  static absl::StatusOr<RecordedLayer> Create(const LayerDecl& decl, const BatchShape& batch) {
-    absl::StatusOr<ReservedAddresses> addresses = ReservedAddresses::Reserve(Bytes(decl, batch));
-    if (!addresses.ok()) return addresses.status();
-    return RecordedLayer(decl, batch, *std::move(addresses));
+  RecordedLayer(const LayerDecl& decl, const BatchShape& batch) {
+    UnusedAddresses addresses;
+    for (const TensorDecl& tensor : decl.tensors)
+      tensors_.push_back(addresses.Take(tensor.bytes()));
+    for (const ParameterDecl& parameter : decl.parameters) {
+      parameters_.push_back(addresses.Take(parameter.bytes()));
+      auto* const gradient = addresses.Take<float>(TrainedElements(parameter) * kFloat);
+      gradients_.push_back(parameter.frozen ? nullptr : gradient);
+    }
+    const int64_t input = ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
+    const int64_t output = ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
+    call_.packed = addresses.Take(static_cast<int64_t>(decl.packed_bytes));
+    call_.input = addresses.Take(input);
+    call_.input_grad = addresses.Take(input);
+    call_.output = addresses.Take(output);
+    call_.output_grad = addresses.Take(output);
+    call_.targets = addresses.Take<int32_t>(batch.rows() * SizeOf(DType::kInt32));
+    call_.loss_scale = 1;
+    call_.loss = addresses.Take<double>(sizeof(double));
+    call_.correct = addresses.Take<int64_t>(sizeof(int64_t));
   }
 
   LayerCall Call(bool accumulate) const {
@@ -62,62 +77,16 @@ class RecordedLayer {
   }
 
  private:
-  static int64_t InputBytes(const LayerDecl& decl) {
-    return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
-  }
-  static int64_t OutputBytes(const LayerDecl& decl) {
-    return ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
-  }
-  static int64_t ResultBytes(const BatchShape& batch) {
-    return batch.rows() * SizeOf(DType::kInt32);
-  }
-
-  // What the constructor takes.
-  static int64_t Bytes(const LayerDecl& decl, const BatchShape& batch) {
-    const auto rounded = ReservedAddresses::Rounded;
-    int64_t bytes = 0;
-    for (const TensorDecl& tensor : decl.tensors) bytes += rounded(tensor.bytes());
-    for (const ParameterDecl& parameter : decl.parameters) {
-      bytes += rounded(parameter.bytes()) + rounded(TrainedElements(parameter) * kFloat);
-    }
-    return bytes + rounded(static_cast<int64_t>(decl.packed_bytes)) +
-           2 * (rounded(InputBytes(decl)) + rounded(OutputBytes(decl))) +
-           rounded(ResultBytes(batch)) + 2 * rounded(sizeof(double));
-  }
-
-  RecordedLayer(const LayerDecl& decl, const BatchShape& batch, ReservedAddresses addresses)
-      : addresses_(std::move(addresses)) {
-    for (const TensorDecl& tensor : decl.tensors)
-      tensors_.push_back(addresses_.Take(tensor.bytes()));
-    for (const ParameterDecl& parameter : decl.parameters) {
-      parameters_.push_back(addresses_.Take(parameter.bytes()));
-      auto* const gradient = addresses_.Take<float>(TrainedElements(parameter) * kFloat);
-      gradients_.push_back(parameter.frozen ? nullptr : gradient);
-    }
-    call_.packed = addresses_.Take(static_cast<int64_t>(decl.packed_bytes));
-    call_.input = addresses_.Take(InputBytes(decl));
-    call_.input_grad = addresses_.Take(InputBytes(decl));
-    call_.output = addresses_.Take(OutputBytes(decl));
-    call_.output_grad = addresses_.Take(OutputBytes(decl));
-    call_.targets = addresses_.Take<int32_t>(ResultBytes(batch));
-    call_.loss_scale = 1;
-    call_.loss = addresses_.Take<double>(sizeof(double));
-    call_.correct = addresses_.Take<int64_t>(sizeof(int64_t));
-  }
-
-  ReservedAddresses addresses_;
   std::vector<void*> tensors_, parameters_;
   std::vector<float*> gradients_;
   LayerCall call_;
 };
 
-absl::StatusOr<LayerLaunches> RecordLayer(Layer& layer, const BatchShape& batch,
-                                          LaunchRecord* record) {
+LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* record) {
   const LayerDecl& decl = layer.decl();
-  const absl::StatusOr<RecordedLayer> recorded = RecordedLayer::Create(decl, batch);
-  if (!recorded.ok()) return recorded.status();
-  const LayerCall first = recorded->Call(/*accumulate=*/false);
-  const LayerCall later = recorded->Call(/*accumulate=*/true);
+  const RecordedLayer recorded(decl, batch);
+  const LayerCall first = recorded.Call(/*accumulate=*/false);
+  const LayerCall later = recorded.Call(/*accumulate=*/true);
   LayerLaunches launches;
   launches.name = decl.name;
   layer.Forward(later);
@@ -179,9 +148,7 @@ absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape&
     const absl::StatusOr<std::unique_ptr<Layer>> layer =
         MakeLayer(spec, i, batch, DType::kBFloat16, kernels);
     if (!layer.ok()) return layer.status();
-    absl::StatusOr<LayerLaunches> launches = RecordLayer(**layer, batch, &record);
-    if (!launches.ok()) return launches.status();
-    step.layers.push_back(*std::move(launches));
+    step.layers.push_back(RecordLayer(**layer, batch, &record));
     for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
       update.Add(parameter);
       if (parameter.tied_to.empty() || parameter.frozen) continue;

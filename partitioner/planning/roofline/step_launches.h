@@ -42,7 +42,7 @@ struct StepLaunches {
 
 // Calls every layer as training does, with kernels that write down what they are asked for, and
 // records what a GPU would run. Needs no GPU, no data, and no memory for tensors; documents are not
-// packed. In bf16. ResourceExhausted where not even addresses are left, otherwise errors as MakeLayer.
+// packed. In bf16. Errors as MakeLayer.
 absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape& batch,
                                         CudaAttention attention = CudaAttention::kSluice);
 

@@ -10,6 +10,7 @@
 #include "models/layers/trainable.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/profiling/cpu_device.h"
+#include "partitioner/planning/roofline/roofline.h"
 #include "partitioner/planning/sources/cluster_prices.h"
 #include "partitioner/planning/sources/layer_memory.h"
 #include "partitioner/planning/sources/replica_costs.h"
@@ -58,6 +59,13 @@ absl::StatusOr<Machines> PriceReplica(const PlanQuestion& question, const PlanSe
   return machines;
 }
 
+// Whether it is known what each kernel takes that sluice would run: all parameters are trained in
+// bf16 by AdamW, and no sequence holds several documents.
+bool HasKernelRates(const PlanQuestion& question, const DeviceSpec& device, DType dtype) {
+  return device.has_kernel_rates && dtype == DType::kBFloat16 && !question.documents &&
+         question.optimizer == OptimizerKind::kAdamW && question.adaptation == Adaptation();
+}
+
 // The price of a model on a device, with the bytes of sluice's own kernels.
 absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec& device,
                                   const Kernels& kernels, int64_t seq, DType dtype,
@@ -68,8 +76,14 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
   absl::StatusOr<std::vector<LayerCost>> layers =
       DeclaredCosts(model, shape, dtype, question.optimizer, kernels, question.adaptation);
   if (!layers.ok()) return layers.status();
-  SetAnalyticSeconds(DescribeAdapted(model, shape, question.adaptation, kernels.head_limits), shape,
-                     dtype, device, &*layers);
+  if (HasKernelRates(question, device, dtype)) {
+    const absl::StatusOr<StepLaunches> step = RecordStep(model, shape);
+    if (!step.ok()) return step.status();
+    SetExpectedSeconds(*step, device, &*layers);
+  } else {
+    SetAnalyticSeconds(DescribeAdapted(model, shape, question.adaptation, kernels.head_limits),
+                       shape, dtype, device, &*layers);
+  }
   absl::StatusOr<Machines> machines =
       PriceReplica(question, setting, device.link, *std::move(layers));
   if (!machines.ok()) return machines;
@@ -97,7 +111,10 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
                       : MeasureCpu(spec, source->batch, source->dtype, question.devices);
   if (!device.ok()) return device.status();
   source->device = device->name;
-  source->costs = device->source;
+  source->costs = HasKernelRates(question, *device, source->dtype)
+                      ? absl::StrCat(DataSheetDevice(device->name)->source,
+                                     ", and what kernels reached on an H200")
+                      : device->source;
   source->runs_here = true;
   source->kernels = &KernelsOfRun(here, weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
