@@ -159,7 +159,8 @@ class Components(unittest.TestCase):
         self.assertEqual(self.libraries(build),
                          {f"libsluice_{room}.a" for room in (
                              "schedules", "optimise", "spec", "failpoints", "files", "layers", "compile", "checkpoint_files",
-                             "partitioner", "planning", "errors", "no_kernels", "no_profiling")})
+                             "partitioner", "roofline", "planning", "errors", "kernel_record", "no_kernels",
+                             "no_profiling")})
         refused = run("cmake", "-S", SOURCE, "-B", WORK / "refused_build", "-DSLUICE_COMPONENTS=planer")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("'planer' is no component; there are:", " ".join(refused.stderr.split()))
