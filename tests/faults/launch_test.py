@@ -222,6 +222,8 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.named('continued')[0]['from'], 'memory')
 
     def test_gives_a_slow_rank_less(self):
+        if OPTIONS.churn == 0:
+            self.skipTest('--churn 0')
         # The ranks agree on other work after a step, and nothing else changes. Of a long test: once more where it is fast again.
         model = [*MODEL[:3], '--layers', '10', '--dim', '48', '--heads', '2', '--seq', '32', *MODEL[11:]]
         train = ['--stages', '2', '--schedule', 'auto']
@@ -250,6 +252,8 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
 
     def test_leaves_out_a_slow_edge(self):
+        if OPTIONS.churn == 0:
+            self.skipTest('--churn 0')
         # Three ranks, and one of the three ways between them is slow: their order changes.
         model = [*MODEL[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *MODEL[13:]]
         train = ['--stages', '3']
@@ -273,6 +277,8 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
 
     def test_churn(self):
+        if OPTIONS.churn == 0:
+            self.skipTest('--churn 0')
         # Whatever can happen to ranks, every few seconds, on one to four of them.
         run = self.launch(['--processes', '2', '--min-ranks', '1', '--max-restarts', '100000'],
                           [*AUTO, '--steps', '10000000', '--mirror', '--timeout', '3s'])
@@ -439,7 +445,7 @@ def main():
     parser.add_argument('binary')
     parser.add_argument('--kills', type=int, default=100 if LONG else 4)
     parser.add_argument('--changes', type=int, default=20 if LONG else 5)
-    parser.add_argument('--churn', type=float, default=1200 if LONG else 15, help='seconds')
+    parser.add_argument('--churn', type=float, default=1200 if LONG else 15, help='seconds; 0: not at all, and nothing is slow')
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
