@@ -1,7 +1,7 @@
 """Adds up a test run: `python3 tools/test_summary.py FOLDER`, where FOLDER has the reports of tools/test.
 
-`ctest-*.xml` are CTest's JUnit reports, with one entry per binary; `ctest-*.log` is its output. `NAME.json` is GoogleTest's report
-of the binary NAME, with one entry per case. A binary that failed without a failing case in its report (a crash, a time-out, an
+Each folder `run-*` in it is of one call of CTest: `ctest.xml` is its JUnit report, with one entry per test; `ctest.log` is its
+output; `NAME.json` is GoogleTest's report of the binary NAME, with one entry per case. A binary that failed without a failing case in its report (a crash, a time-out, an
 error of a sanitizer) counts as one failure. Prints the output of what failed; the last line is `N passed, N failed`.
 """
 
@@ -34,8 +34,10 @@ def case_result(test):
 
 def read_binaries(folder):
     """Whether each binary passed in CTest: {binary: bool}."""
-    reports = (xml.etree.ElementTree.parse(report).getroot() for report in folder.glob("ctest-*.xml"))
-    return {test.get("name"): test.get("status") == "run" for report in reports for test in report.iter("testcase")}
+    report = folder / "ctest.xml"
+    if not report.exists():  # CTest itself failed
+        return {"ctest": False}
+    return {test.get("name"): test.get("status") == "run" for test in xml.etree.ElementTree.parse(report).iter("testcase")}
 
 
 def failing_output(log):
@@ -45,20 +47,27 @@ def failing_output(log):
     return re.sub(noise, "", log, flags=re.MULTILINE)
 
 
-def main(folder):
+def read_run(folder):
+    """The cases of one call of CTest: [(binary, case, 'passed' | 'failed' | 'skipped')]."""
     cases = read_cases(folder)
-    count = collections.Counter()
-    lines = []
+    entries = []
     for binary, content in read_binaries(folder).items():
         # No report of cases: not a GoogleTest binary, or one that crashed before it wrote one.
         results = cases.get(binary) or ({"it ran": "passed"} if content and binary not in cases else {})
         if not content and "failed" not in results.values():
             results = results | {"it crashed, ran out of time or failed at its end": "failed"}
-        count.update(results.values())
-        lines += [f"{result:7}  {binary}: {name}" for name, result in results.items() if result != "passed"]
+        entries += [(binary, name, result) for name, result in results.items()]
+    return entries
+
+
+def main(folder):
+    runs = sorted(folder.glob("run-*"))
+    entries = [entry for run in runs for entry in read_run(run)]
+    count = collections.Counter(result for _, _, result in entries)
+    lines = {f"{result:7}  {binary}: {name}" for binary, name, result in entries if result != "passed"}
     if count["failed"]:
-        for log in sorted(folder.glob("ctest-*.log")):
-            print(failing_output(log.read_text(errors="replace")))
+        for run in runs:
+            print(failing_output((run / "ctest.log").read_text(errors="replace")))
     print("\n".join(sorted(lines)), end="\n" if lines else "")
     if not count:
         print("no test ran: does the filter match anything?")

@@ -1,0 +1,96 @@
+"""What tools/test leaves to Python: which cases stand in changed sources, and the sum of several runs."""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.dont_write_bytecode = True
+
+import changed_cases  # noqa: E402  # found by the line above
+import test_summary  # noqa: E402
+
+
+def listing(**suites):
+    """What --gtest_list_tests writes of suites whose cases are `name=file`."""
+    return {"testsuites": [{"name": suite.replace("__", "/"), "testsuite": [{"name": case, "file": file} for case, file in cases.items()]}
+                           for suite, cases in suites.items()]}
+
+
+class ChangedCasesTest(unittest.TestCase):
+    CASES = listing(Csv={"Reads": "../../tests/csv_test.cc", "Writes": "../../tests/csv_test.cc"},
+                    Runs__Csv={"Keeps/1": "/src/tests/csv_test.cc", "Keeps/2": "/src/tests/csv_test.cc", "Is": "tests/is_test.cc"},
+                    Svg={"Draws": "tests/svg_test.cc"})
+
+    def patterns(self, *changed):
+        return changed_cases.patterns(self.CASES, set(changed), Path("/src"))
+
+    def test_a_case_is_where_its_file_has_changed_however_the_compiler_was_given_it(self):
+        self.assertEqual(self.patterns("tests/csv_test.cc"), {"Csv.*", "Runs/Csv.Keeps/*"})
+        self.assertEqual(self.patterns("tests/is_test.cc"), {"Runs/Csv.Is"})
+        self.assertEqual(self.patterns("tests/svg_test.cc", "tests/is_test.cc"), {"Svg.*", "Runs/Csv.Is"})
+
+    def test_a_file_without_cases_stands_for_all_of_its_program(self):
+        self.assertEqual(self.patterns("tests/what_they_share.cc"), {"Csv.*", "Runs/Csv.*", "Svg.*"})
+
+    def test_only_programs_with_a_changed_source_are_asked(self):
+        sources = ["tests/csv_test.cc:csv_test", "tests/shared.cc:csv_test", "tests/shared.cc:svg_test"]
+        self.assertEqual(changed_cases.changed_programs({"tests/csv_test.cc", "README.md"}, sources),
+                         {"csv_test": {"tests/csv_test.cc"}})
+        self.assertEqual(changed_cases.changed_programs({"tests/shared.cc"}, sources).keys(), {"csv_test", "svg_test"})
+
+
+class TestSummaryTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write_run(self, step, status, **results):
+        run = self.folder / f"run-{step}"
+        run.mkdir()
+        (run / "ctest.xml").write_text(f'<testsuite><testcase name="csv_test" status="{status}"/></testsuite>')
+        (run / "ctest.log").write_text(f"the log of {step}\n")
+        cases = [{"name": name, "status": "RUN", "result": "COMPLETED"} | ({} if passed else {"failures": ["no"]})
+                 for name, passed in results.items()]
+        (run / "csv_test.json").write_text(json.dumps({"testsuites": [{"name": "Csv", "testsuite": cases}]}))
+
+    def summary(self):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            status = test_summary.main(self.folder)
+        return status, output.getvalue().splitlines()
+
+    def test_adds_up_all_runs(self):
+        self.write_run("changed", "run", Reads=True)
+        self.write_run("tests", "run", Reads=True, Writes=True)
+        self.assertEqual(self.summary(), (0, ["3 passed, 0 failed"]))
+
+    def test_a_failure_in_the_first_of_two_runs_counts(self):
+        self.write_run("changed", "fail", Reads=False)
+        self.write_run("tests", "run", Reads=True)
+        status, lines = self.summary()
+        self.assertEqual(status, 1)
+        self.assertIn("the log of changed", lines)
+        self.assertEqual(lines[-2:], ["failed   csv_test: Csv.Reads", "1 passed, 1 failed"])
+
+    def test_a_program_that_crashed_after_its_cases_failed(self):
+        self.write_run("tests", "fail", Reads=True)
+        status, lines = self.summary()
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_a_run_of_which_ctest_wrote_nothing_failed(self):
+        self.write_run("changed", "run", Reads=True)
+        run = self.folder / "run-tests"
+        run.mkdir()
+        (run / "ctest.log").write_text("no such preset\n")
+        status, lines = self.summary()
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+        self.assertIn("no such preset", lines)
+
+
+if __name__ == "__main__":
+    unittest.main()
