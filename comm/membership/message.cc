@@ -26,7 +26,7 @@ absl::Status MemberMessage::SetOrder(const std::vector<int>& ranks) {
         "an order of ", ranks.size(), " ranks; a message has room for ", order.size()));
   }
   std::transform(ranks.begin(), ranks.end(), order.begin(),
-                 [](int rank) { return static_cast<int16_t>(rank); });
+                 [](int number) { return static_cast<int16_t>(number); });
   ordered = static_cast<int32_t>(ranks.size());
   return absl::OkStatus();
 }

@@ -274,7 +274,7 @@ bool Roster::MayForm(absl::Duration now) const {
 
 // Whoever has state keeps its rank; the others take those that are left.
 std::vector<std::pair<int, Roster::Process*>> Roster::KeepRanks(
-    std::vector<std::pair<int, Process*>> ranks) {
+    const std::vector<std::pair<int, Process*>>& ranks) {
   std::vector<std::pair<int, Process*>> placed(ranks.size()), others;
   for (const auto& entry : ranks) {
     const int held = entry.second->held_rank;
@@ -320,7 +320,7 @@ void Roster::Form(std::vector<Order>* orders) {
     return key(*a.second) < key(*b.second);
   });
   for (auto& [id, process] : processes_) process.rank = -1;
-  if (count == size_) ranks = KeepRanks(std::move(ranks));
+  if (count == size_) ranks = KeepRanks(ranks);
   if (!Reorder(&ranks)) work_.clear();
   replan_ = false;
   workers_.clear();

@@ -121,7 +121,7 @@ class Roster {
   void EndBrokenGroup(absl::Duration now, std::vector<Order>* orders);
   void AskToRegroup(std::vector<Order>* orders);
   static std::vector<std::pair<int, Process*>> KeepRanks(
-      std::vector<std::pair<int, Process*>> ranks);
+      const std::vector<std::pair<int, Process*>>& ranks);
   bool Reorder(std::vector<std::pair<int, Process*>>* ranks);
   bool MayForm(absl::Duration now) const;
   void Form(std::vector<Order>* orders);

@@ -171,8 +171,9 @@ absl::Status FitTimetable(const TrainQuestion& question, const ModelSpec& spec,
       LayersOf(question, spec, step->placement.ranks(), question.data_parallel), *step, partition);
   if (!costs.ok()) return costs.status();
   absl::StatusOr<Timetable> best = OptimisedStep(choice, *costs);
-  if (best.ok()) *step = *std::move(best);
-  return best.status();
+  if (!best.ok()) return best.status();
+  *step = *std::move(best);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const ModelSpec& spec,

@@ -90,6 +90,8 @@ std::optional<Replan> Replanner::Observe(const StageTimes& times) {
                       (made->step_seconds - made->expected_seconds) / 2;
     wait_seconds_ = kept ? kWaitSeconds : std::min(2 * wait_seconds_, kLongestWaitSeconds);
   }
+  // What was planned for the links holds until they have been measured twice.
+  if (links_.empty() && !planned_.links.empty()) return std::nullopt;
   if (layers_.empty()) LearnLayers();
   if (blocks_to_look_ > 0) {
     --blocks_to_look_;
@@ -193,8 +195,9 @@ std::vector<double> Replanner::LinkSeconds(const std::vector<int>& order, double
     bytes = std::max(bytes, ElementCount(layer.output_shape) * SizeOf(layer.output_dtype));
   double longest = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
-    const int from = order[rank], to = order[(rank + 1) % order.size()];
-    const MeasuredLink& link = links_[static_cast<size_t>(from * processes_ + to)];
+    const auto from = static_cast<size_t>(order[rank]);
+    const auto to = static_cast<size_t>(order[(rank + 1) % order.size()]);
+    const MeasuredLink& link = links_[from * order.size() + to];
     seconds.push_back(link.Seconds(static_cast<double>(bytes)) / unit);
     longest = std::max(longest, seconds.back());
   }
