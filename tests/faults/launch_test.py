@@ -228,21 +228,23 @@ class LaunchTest(unittest.TestCase):
         model = [*MODEL[:3], '--layers', '10', '--dim', '48', '--heads', '2', '--seq', '32', *MODEL[11:]]
         train = ['--stages', '2', '--schedule', 'auto']
         run = self.launch(['--processes', '2'], [*train, '--steps', '100000'], model)
-        slow = None
+        slow, because, ends = None, [], False
         for line in run.lines():
             if line.get('step') == 1 and 'loss' in line:
                 slow = Throttled(run.pids()[1])
-            if line.get('event') == 'gained' and slow.thread.is_alive():
+            if line.get('event') == 'replanned':  # on a busy machine also for other reasons
+                print(f'layers {line["partition"]}: {line["why"]}; bound {line["bound_seconds"]:.3g} s')
+                self.assertLess(0, line['bound_seconds'])
+                because.append('rank 1 takes' in line['why'])
+                ends = LONG and any(because[:-1]) and not slow.thread.is_alive()
+            if line.get('event') == 'gained' and any(because) and slow.thread.is_alive():
+                print(line)
                 slow.close()
-            if line.get('event') == ('continued' if LONG else 'gained') and len(run.named('continued')) == (2 if LONG else 1):
-                run.process.send_signal(signal.SIGTERM)  # a second one would end it at once
-        self.assertTrue(run.named('gained'), run.events)
-        for event in run.named('replanned'):
-            self.assertRegex(event['why'], 'rank 1 takes .* times as long|rank 1 is .* times as fast|rank 0 ')
-            self.assertLess(0, event['bound_seconds'])
-            print(f'layers {event["partition"]}: {event["why"]}; bound {event["bound_seconds"]:.3g} s')
-        self.assertIn('times as long as planned', run.named('replanned')[0]['why'])
-        print(run.named('gained')[0])
+                ends = not LONG
+            if ends:
+                ends = False  # a second signal would end it at once
+                run.process.send_signal(signal.SIGTERM)
+        self.assertTrue(any(because), run.events)
         for event in run.named('continued'):
             self.assertEqual(event['from'], 'memory')
         self.assertEqual(run.ended, 130)
@@ -254,22 +256,26 @@ class LaunchTest(unittest.TestCase):
     def test_leaves_out_a_slow_edge(self):
         if OPTIONS.churn == 0:
             self.skipTest('--churn 0')
+        if not SlowEdge.is_possible():
+            self.skipTest("this machine gives nobody copies of another process's sockets")
         # Three ranks, and one of the three ways between them is slow: their order changes.
         model = [*MODEL[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *MODEL[13:]]
         train = ['--stages', '3']
         run = self.launch(['--processes', '3'], [*train, '--steps', '100000'], model)
-        edge = None
+        edge, found, gained = None, False, None
         for line in run.lines():
             if edge is None and 'loss' in line:
                 edge = SlowEdge(*run.pids()[:2])
-            if line.get('event') == 'gained':
+            if 'event' in line:
+                print(line)
+            if line.get('event') == 'replanned':  # on a busy machine also for other reasons
+                found = found or 'a message from rank 0 to rank 1 takes' in line['why']
+            if line.get('event') == 'gained' and found and gained is None:
+                gained = line
                 edge.close()
                 run.process.send_signal(signal.SIGTERM)
+        self.assertTrue(found, run.events)
         self.assertGreaterEqual(edge.slowed, 4)
-        for event in run.events:
-            print(event)
-        self.assertIn('a message from rank 0 to rank 1 takes', run.named('replanned')[0]['why'])
-        gained = run.named('gained')[0]
         self.assertLess(gained['step_seconds'], gained['before'])
         self.assertEqual(run.ended, 130)
         losses, end = quiet([*train, '--steps', str(run.last['steps'])], model)
@@ -300,7 +306,8 @@ class LaunchTest(unittest.TestCase):
             next_at = now + self.random.uniform(0.5, 3)
             pids = run.pids()
             ways = [way for way in ('kill', 'stop', 'add', 'leave', 'shrink', 'slow', 'edge') if
-                    (way not in ('stop', 'leave', 'shrink', 'edge') or len(pids) > 1) and (way != 'add' or len(pids) < 4)]
+                    (way not in ('stop', 'leave', 'shrink', 'edge') or len(pids) > 1) and
+                    (way != 'edge' or SlowEdge.is_possible()) and (way != 'add' or len(pids) < 4)]
             way = self.random.choice(ways)
             faults[way] = faults.get(way, 0) + 1
             pid = self.random.choice(pids)

@@ -20,6 +20,20 @@ class SlowEdge:
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
+    @classmethod
+    def is_possible(cls):
+        """Whether this machine lets a process have copies of another's sockets."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            handle = os.pidfd_open(os.getpid())
+        except OSError:
+            return False
+        copy = libc.syscall(cls.PIDFD_GETFD, handle, 2, 0)
+        os.close(handle)
+        if copy >= 0:
+            os.close(copy)
+        return copy >= 0
+
     def sockets(self, pid):
         """Yields copies of the process's connected sockets that have not been seen yet."""
         libc = ctypes.CDLL(None, use_errno=True)
