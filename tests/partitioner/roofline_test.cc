@@ -143,7 +143,8 @@ TEST(Roofline, FlopsOfAWindowAreThoseOfTheModel) {
   config.window = 512;
   ExpectFlopsOf(spec, {.size = 1, .seq = 2048});
   // Windows have kernels of their own, in fp32.
-  for (const KernelLaunch& launch : Record(spec, {.size = 1, .seq = 2048}).layers[1].forward) {
+  const StepLaunches step = Record(spec, {.size = 1, .seq = 2048});
+  for (const KernelLaunch& launch : step.layers[1].forward) {
     if (launch.seq > 0) {
       EXPECT_EQ(launch.kind, KernelKind::kPlainAttentionForward);
       EXPECT_EQ(launch.arithmetic, DType::kFloat32);
