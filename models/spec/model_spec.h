@@ -34,6 +34,10 @@ struct ModelSpec {
   // Tokens of a sample where nobody says how many: as many as it takes, but no more than memory and
   // time usually allow.
   int64_t usual_seq() const { return std::min<int64_t>(max_seq(), 4096); }
+  // Of a sample for which `asked` tokens were asked for; 0: nobody has. An MLP takes no tokens.
+  int64_t seq_or_usual(int64_t asked) const {
+    return decoder() != nullptr && asked > 0 ? asked : usual_seq();
+  }
   const DecoderConfig* decoder() const { return std::get_if<DecoderConfig>(&config); }
   const MlpConfig* mlp() const { return std::get_if<MlpConfig>(&config); }
 };

@@ -5,17 +5,15 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
 #include "partitioner/planning/question/limits.h"
 #include "tools/files.h"
+#include "tools/plan/device_file.h"
 #include "tools/plan/plan_choices.h"
 
 namespace sluice {
 namespace {
-
-bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
 
 // Refuses the flags that have no effect on a graph of operations, whose costs were measured. A flag
 // whose value holds in any case is accepted.
@@ -169,13 +167,6 @@ absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
       absl::StrCat(status.message(), ", or a file's name: FILE.json or graph.txt"));
 }
 
-absl::StatusOr<DeviceSpec> ReadDevice(const std::string& name) {
-  if (!NamesJsonFile(name)) return BuiltInDevice(name);
-  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  return ParseDevice(*text, name);
-}
-
 absl::StatusOr<ClusterSpec> ReadCluster(const PlanFlags& flags) {
   if (!flags.device.empty()) {
     return absl::InvalidArgumentError("--cluster says which devices there are; leave out --device");
@@ -198,7 +189,7 @@ absl::Status ReadHardware(const PlanFlags& flags, PlanQuestion* question) {
     if (!cluster.ok()) return cluster.status();
     question->cluster = *std::move(cluster);
   } else if (!flags.device.empty() && flags.device != "cpu") {
-    absl::StatusOr<DeviceSpec> device = ReadDevice(flags.device);
+    absl::StatusOr<DeviceSpec> device = ReadDevice(flags.device, BuiltInDevice);
     if (!device.ok()) return device.status();
     question->device = *std::move(device);
   }

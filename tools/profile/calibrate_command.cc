@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
 #include "partitioner/calibration/calibration.h"
@@ -14,6 +13,7 @@
 #include "partitioner/costs/layer_cost.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/plan/device_file.h"
 
 namespace sluice {
 namespace {
@@ -39,13 +39,6 @@ absl::StatusOr<std::vector<MeasuredStep>> ReadTables(const std::vector<std::stri
   return all;
 }
 
-absl::StatusOr<DeviceSpec> NamedDevice(const std::string& name) {
-  if (!absl::EndsWith(name, ".json")) return DataSheetDevice(name);
-  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  return ParseDevice(*text, name);
-}
-
 // The rates of a built-in device are those of its data sheet; the fit finds which share of them is
 // reached.
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& file) {
@@ -68,7 +61,7 @@ absl::StatusOr<ClusterSpec> Hardware(const Flags& flags) {
     return absl::InvalidArgumentError("--cluster names its devices; leave out --device");
   }
   const absl::StatusOr<DeviceSpec> device =
-      NamedDevice(flags.device.empty() ? "a100" : flags.device);
+      ReadDevice(flags.device.empty() ? "a100" : flags.device, DataSheetDevice);
   if (!device.ok()) return device.status();
   return UsualCluster(*device);
 }

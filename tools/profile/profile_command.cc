@@ -58,7 +58,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   profile.model = flags.model.model;
   profile.device = flags.kernels.device;
   profile.micro_batch_size = flags.micro_batch_size;
-  profile.seq = spec->decoder() != nullptr && flags.seq > 0 ? flags.seq : spec->usual_seq();
+  profile.seq = spec->seq_or_usual(flags.seq);
   profile.repetitions = flags.repetitions;
   const OptimizerKind optimizer =
       flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;

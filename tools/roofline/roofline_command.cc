@@ -4,10 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/files/positioned_file.h"
 #include "models/kernels/portable_kernels.h"
 #include "models/spec/describe_layers.h"
 #include "partitioner/costs/device.h"
@@ -16,6 +14,7 @@
 #include "partitioner/planning/sources/layer_memory.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/plan/device_file.h"
 #include "tools/roofline/roofline_report.h"
 #include "tools/terminal.h"
 #include "tools/train/model_flags.h"
@@ -29,13 +28,6 @@ struct Flags {
   int micro_batch_size = 4, micro_batches = 16, seq = 0;
   bool json = false;
 };
-
-absl::StatusOr<DeviceSpec> ReadSheet(const std::string& name) {
-  if (!absl::EndsWith(name, ".json")) return DataSheetDevice(name);
-  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  return ParseDevice(*text, name);
-}
 
 // The link to a neighbouring device: of one with a data sheet, what is reached of it.
 Link LinkOf(const DeviceSpec& sheet) {
@@ -74,7 +66,7 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
 }
 
 absl::Status RunRoofline(const Flags& flags) {
-  const absl::StatusOr<DeviceSpec> sheet = ReadSheet(flags.device);
+  const absl::StatusOr<DeviceSpec> sheet = ReadDevice(flags.device, DataSheetDevice);
   if (!sheet.ok()) return sheet.status();
   Recompute recompute = Recompute::kNone;
   if (!ParseRecompute(flags.recompute, &recompute)) {
@@ -85,8 +77,7 @@ absl::Status RunRoofline(const Flags& flags) {
       flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice;
   const absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
-  const int64_t seq = spec->decoder() != nullptr && flags.seq > 0 ? flags.seq : spec->usual_seq();
-  const BatchShape batch = {.size = flags.micro_batch_size, .seq = seq};
+  const BatchShape batch = {.size = flags.micro_batch_size, .seq = spec->seq_or_usual(flags.seq)};
   const absl::StatusOr<StepLaunches> step = RecordStep(*spec, batch, attention);
   if (!step.ok()) return step.status();
   const RooflineReport report =
