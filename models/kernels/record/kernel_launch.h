@@ -60,13 +60,13 @@ inline constexpr size_t kKernelKinds = static_cast<size_t>(KernelKind::kOptimize
 // "product, forward"; at most 26 characters.
 const char* KernelName(KernelKind kind);
 
-// One launch, or several of a kind that share their work (kEmbeddingSort).
+// One launch, or several of a kind: FLOPs and bytes are those of all together.
 struct KernelLaunch {
   KernelKind kind = KernelKind::kFill;
   int launches = 1;
   // Of products and attention; a multiply-add is two. Those that the kernels do: attention's are of
-  // the scores that a causal mask leaves, in each of its seven products (of cuDNN's five). 0 of all other kernels,
-  // which memory bounds.
+  // the scores that a causal mask leaves, in each of its seven products (of cuDNN's five). 0 of all
+  // other kernels, which memory bounds.
   double flops = 0;
   DType arithmetic = DType::kBFloat16;  // of these FLOPs
   // That must be read or written, each once.

@@ -11,8 +11,14 @@ namespace {
 
 constexpr int64_t kFloat = SizeOf(DType::kFloat32);
 
-void Append(const Launches& more, Launches* launches) {
-  launches->insert(launches->end(), more.begin(), more.end());
+// `times`: how often `more` runs, which is one entry for each of its own.
+void Append(const Launches& more, Launches* launches, int times = 1) {
+  for (KernelLaunch launch : more) {
+    launch.launches *= times;
+    launch.flops *= times;
+    launch.bytes *= times;
+    launches->push_back(launch);
+  }
 }
 
 int64_t BlockSums(int64_t n) { return (n + kSquaresBlock - 1) / kSquaresBlock; }
@@ -123,15 +129,14 @@ Launches LayerLaunches::OneMicroBatch() const {
 
 Launches StepLaunches::Step(int micro_batches, Recompute recompute) const {
   Launches step;
-  for (int m = 0; m < micro_batches; ++m) {
-    Append(batch, &step);
-    for (const LayerLaunches& layer : layers) {
-      Append(layer.forward, &step);
-      if (recompute == Recompute::kSelective) Append(layer.restore, &step);
-      if (recompute == Recompute::kFull) Append(layer.forward_again, &step);
-      Append(layer.input_grad, &step);
-      Append(m == 0 ? layer.first_weight_grad : layer.weight_grad, &step);
-    }
+  Append(batch, &step, micro_batches);
+  for (const LayerLaunches& layer : layers) {
+    Append(layer.forward, &step, micro_batches);
+    if (recompute == Recompute::kSelective) Append(layer.restore, &step, micro_batches);
+    if (recompute == Recompute::kFull) Append(layer.forward_again, &step, micro_batches);
+    Append(layer.input_grad, &step, micro_batches);
+    Append(layer.first_weight_grad, &step);
+    if (micro_batches > 1) Append(layer.weight_grad, &step, micro_batches - 1);
   }
   Append(end, &step);
   return step;

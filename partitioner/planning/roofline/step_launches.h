@@ -36,7 +36,7 @@ struct StepLaunches {
   Launches batch;  // of each micro-batch: the tokens and the targets arrive
   Launches end;    // once per step, with all layers on one device
 
-  // Of a step with all layers on one device.
+  // Of a step with all layers on one device; what runs for each micro-batch is one entry for all.
   Launches Step(int micro_batches, Recompute recompute) const;
 };
 
