@@ -746,11 +746,10 @@ void RankTrainer::Finish(int64_t step) {
   }
   all.mean /= static_cast<double>(past_.size());
   if (plan_.asynchronous()) summary_.staleness = all;
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  summary_.median_step_seconds = *middle;
+  summary_.median_step_seconds = MedianOf(std::move(seconds));
   summary_.tokens_per_second =
-      static_cast<double>(plan_.request.batch.rows() * plan_.global_micro_batches()) / *middle;
+      static_cast<double>(plan_.request.batch.rows() * plan_.global_micro_batches()) /
+      summary_.median_step_seconds;
 }
 
 }  // namespace sluice

@@ -106,8 +106,7 @@ class ShapeSearch {
 }  // namespace
 
 BatchShape BatchOf(const TrainQuestion& question, const ModelSpec& spec) {
-  const bool asks = spec.decoder() != nullptr && question.seq > 0;
-  return {.size = question.micro_batch_size, .seq = asks ? question.seq : spec.usual_seq()};
+  return {.size = question.micro_batch_size, .seq = spec.seq_or_usual(question.seq)};
 }
 
 TrainedLayers LayersOf(const TrainQuestion& question, const ModelSpec& spec, int stages,
@@ -139,6 +138,7 @@ TrainedLayers LayersOf(const TrainQuestion& question, const ModelSpec& spec, int
 
 double ExchangeSeconds(const TrainQuestion& question, const ModelSpec& spec, int stages,
                        int replicas) {
+  if (replicas == 1) return 0;
   double parameters = 0;
   for (const LayerSpec& layer : DescribeAdapted(spec, BatchOf(question, spec), question.adaptation))
     parameters += static_cast<double>(layer.parameters);

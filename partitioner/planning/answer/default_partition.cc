@@ -35,15 +35,9 @@ LayerCost Price(const LayerSpec& layer, double factor, double speed) {
   return cost;
 }
 
-absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const TrainedLayers& layers,
+absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const std::vector<LayerSpec>& specs,
+                                                          const std::vector<double>& factors,
                                                           double speed) {
-  const std::vector<LayerSpec> specs =
-      DescribeAdapted(*layers.spec, layers.batch, layers.adaptation, layers.head);
-  const std::vector<double>& factors = layers.layer_factors;
-  if (!factors.empty() && factors.size() != specs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got factors of ", factors.size(), " layers; the model has ", specs.size()));
-  }
   std::vector<LayerCost> costs;
   for (size_t layer = 0; layer < specs.size(); ++layer)
     costs.push_back(Price(specs[layer], factors.empty() ? 1 : factors[layer], speed));
@@ -51,12 +45,19 @@ absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const TrainedLayers& l
 }
 
 absl::StatusOr<PartitionProblem> ProblemOf(const TrainedLayers& layers) {
+  const std::vector<LayerSpec> specs =
+      DescribeAdapted(*layers.spec, layers.batch, layers.adaptation, layers.head);
+  const std::vector<double>& factors = layers.layer_factors;
+  if (!factors.empty() && factors.size() != specs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got factors of ", factors.size(), " layers; the model has ", specs.size()));
+  }
   PartitionProblem problem;
-  auto costs = PriceAll(layers, 1);
+  auto costs = PriceAll(specs, factors, 1);
   if (!costs.ok()) return costs.status();
   problem.machines.costs = *std::move(costs);
   for (const double speed : layers.rank_speeds) {
-    auto of_rank = PriceAll(layers, speed);
+    auto of_rank = PriceAll(specs, factors, speed);
     if (!of_rank.ok()) return of_rank.status();
     problem.machines.rank_costs.push_back(*std::move(of_rank));
   }
