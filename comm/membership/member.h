@@ -76,9 +76,9 @@ class Member {
 
   // The run has saved a checkpoint.
   void TellSaved();
-  // Asks for an end of the group after its step, and for the next one to be told `work`, if it has the
-  // same processes. `order`: [rank of the next group] its rank in
-  // this one; empty: all keep theirs. InvalidArgument where one of the two is too long.
+  // Asks for an end of the group after its step, and for the next one to be told `work`, if it has
+  // the same processes. `order`: [rank of the next group] its rank in this one; empty: all keep
+  // theirs. InvalidArgument where one of the two is too long.
   absl::Status AskToReplan(absl::string_view work, const std::vector<int>& order);
   // The last word of a process that ends on purpose. False where nobody hears it.
   bool End(int exit_code, absl::string_view text);

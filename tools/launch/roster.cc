@@ -292,9 +292,10 @@ std::vector<std::pair<int, Roster::Process*>> Roster::KeepRanks(
 // Where the group is that for which other work was asked: gives its ranks the order that was asked for.
 // False where it is another one, or nobody has asked.
 bool Roster::Reorder(std::vector<std::pair<int, Process*>>* ranks) {
-  std::vector<int> ids;
-  for (const auto& [id, process] : *ranks) ids.push_back(id);
-  if (ids != workers_) return false;
+  if (static_cast<int>(ranks->size()) != size_) return false;
+  for (size_t rank = 0; rank < ranks->size(); ++rank) {
+    if ((*ranks)[rank].second->rank != static_cast<int>(rank)) return false;
+  }
   std::vector<int> all(ranks->size());
   std::iota(all.begin(), all.end(), 0);
   if (!replan_ || !std::is_permutation(all.begin(), all.end(), order_.begin(), order_.end()))
@@ -319,12 +320,10 @@ void Roster::Form(std::vector<Order>* orders) {
     };
     return key(*a.second) < key(*b.second);
   });
-  for (auto& [id, process] : processes_) process.rank = -1;
   if (count == size_) ranks = KeepRanks(ranks);
   if (!Reorder(&ranks)) work_.clear();
   replan_ = false;
-  workers_.clear();
-  for (const auto& [id, process] : ranks) workers_.push_back(id);
+  for (auto& [id, process] : processes_) process.rank = -1;
   const int last_size = std::exchange(size_, count);
   ++generation_;
   broken_ = asked_ = false;

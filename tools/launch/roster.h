@@ -142,9 +142,8 @@ class Roster {
   bool asked_ = false;           // the present group to end after its step
   bool replan_ = false;          // it is to go on with other work
   std::vector<int> order_ = {};  // of that one: [rank] its rank in the present one; empty: the same
-  std::string work_;             // what the ranks' work is made for, of the processes of `workers_`
-  std::vector<int> workers_ = {};  // [rank] of the last group
-  int missing_ = -1;               // a rank of it that did not answer
+  std::string work_;             // what the work of the last group's ranks is made for
+  int missing_ = -1;             // a rank of it that did not answer
   absl::Duration broken_at_ = absl::InfiniteDuration();
   absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
   absl::Duration timeout_ = absl::Seconds(30);

@@ -40,8 +40,8 @@ struct TrainQuestion {
   int seq = 0;                // tokens per sample; 0: the model's
   TimetableChoice timetable;
   std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
-  MeasuredSpeeds
-      speeds;  // by which it is balanced, and schedule "auto" is made; of all ranks there are
+  // Of all ranks there are: the layers are balanced by them, and schedule "auto" is made for them.
+  MeasuredSpeeds speeds;
   int micro_batch_size = 4;
   std::optional<int> sum_groups;
   DType dtype = DType::kFloat32;

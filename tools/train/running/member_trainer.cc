@@ -103,20 +103,19 @@ class MemberTrainer {
 
   // Compiles the run for so many ranks of such speeds, unless the last group had them.
   absl::Status Prepare(int ranks, const std::string& work) {
-    const bool same = compiled_.plan != nullptr && compiled_ranks_ == ranks && work == work_;
-    if (same) return absl::OkStatus();
-    TrainQuestion question = question_;
     // Only a group that has trained has measured speeds.
     const int layers =
         compiled_.plan == nullptr ? 0 : static_cast<int>(compiled_.plan->layers.size());
     absl::StatusOr<MeasuredSpeeds> speeds = ParseMeasuredSpeeds(work, layers);
     if (!speeds.ok()) return speeds.status();
+    const bool same = compiled_.plan != nullptr && compiled_ranks_ == ranks && *speeds == speeds_;
+    if (same) return absl::OkStatus();
+    TrainQuestion question = question_;
     question.speeds = *std::move(speeds);
     absl::StatusOr<CompiledJob> compiled = Compile(question, ranks, compiled_.job.data);
     if (!compiled.ok()) return compiled.status();
     compiled_ = *std::move(compiled);
     compiled_ranks_ = ranks;
-    work_ = work;
     speeds_ = question.speeds;
     TrainOptions& train = compiled_.job.options;
     train.running.program = program_;
@@ -255,8 +254,7 @@ class MemberTrainer {
   const uint64_t program_ = ProgramHash();
   CompiledJob compiled_;  // for the last group
   int compiled_ranks_ = 0;
-  std::string work_;        // GroupPlace's, that it is compiled for
-  MeasuredSpeeds speeds_;   // the same
+  MeasuredSpeeds speeds_;   // for which it is compiled
   std::string shown_work_;  // where this process has been rank 0
   // Where this process is rank 0.
   std::optional<Replanner> replanner_;
