@@ -253,7 +253,7 @@ TEST(ReplannerTest, WaitsLessForASlowLink) {
   question.timetable.schedule = "auto";
   Truth truth(question, 2);
   ASSERT_FALSE(truth.Train(60).has_value());
-  truth.slow_seconds = truth.last_seconds / 8;
+  truth.slow_seconds = truth.last_seconds / 6;
   const std::optional<Replan> replan = truth.Train(200);
   ASSERT_TRUE(replan.has_value());
   EXPECT_TRUE(replan->order.empty());

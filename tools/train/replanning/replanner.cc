@@ -64,10 +64,12 @@ void Replanner::Begin(std::shared_ptr<const RunPlan> plan, int processes,
   plan_ = std::move(plan);
   processes_ = processes;
   planned_ = speeds;
-  if (!speeds.layers.empty()) layers_ = speeds.layers;
   stages_ = StagesOnRanks(*plan_);
+  if (!speeds.layers.empty()) layers_ = speeds.layers;
+  stage_seconds_ = StageSeconds();
   blocks_.reset();
   blocks_to_look_ = 0;
+  looked_.reset();
   group_seconds_ = 0;
   links_.clear();
   last_links_.clear();
@@ -98,7 +100,10 @@ std::optional<Replan> Replanner::Observe(const StageTimes& times) {
     return std::nullopt;
   }
   const MeasuredSpeeds speeds = Measure();
-  if (group_seconds_ < wait_seconds_ || !Deviates(speeds)) return std::nullopt;
+  if (group_seconds_ < wait_seconds_ || !Deviates(speeds, planned_)) return std::nullopt;
+  // A search takes its time, and for the same speeds would find the same again.
+  if (looked_.has_value() && !Deviates(speeds, *looked_)) return std::nullopt;
+  looked_ = speeds;
   blocks_to_look_ = StageBlocks::kRecent;
   return Propose(times, speeds);
 }
@@ -131,10 +136,9 @@ void Replanner::TakeLinks(const std::vector<MeasuredLink>& links) {
 
 std::optional<ReplanGain> Replanner::TakeGain() { return std::exchange(gain_, std::nullopt); }
 
-// [stage on a rank] what a micro-batch should take there, on a rank of speed 1.
-std::vector<double> Replanner::StageSeconds(const MeasuredSpeeds& speeds) const {
+std::vector<double> Replanner::StageSeconds() const {
   TrainQuestion question = question_;
-  question.speeds = {.layers = speeds.layers};
+  question.speeds = {.layers = layers_};
   const RunRequest& request = plan_->request;
   const absl::StatusOr<StageCosts> costs =
       PriceDefaultStages(LayersOf(question, request.spec, plan_->ranks(), plan_->replicas()),
@@ -148,13 +152,13 @@ std::vector<double> Replanner::StageSeconds(const MeasuredSpeeds& speeds) const 
 }
 
 // [rank of the world] what its stages take, as a multiple of what they should.
-std::vector<double> Replanner::RankRatios(const std::vector<double>& stage_seconds) const {
+std::vector<double> Replanner::RankRatios() const {
   const auto ranks = static_cast<size_t>(plan_->world_size());
   std::vector<double> measured(ranks), planned(ranks);
   for (size_t at = 0; at < stages_.size(); ++at) {
     const auto rank = static_cast<size_t>(stages_[at].rank);
     measured[rank] += blocks_->Median(at);
-    planned[rank] += stage_seconds[at];
+    planned[rank] += stage_seconds_[at];
   }
   for (size_t rank = 0; rank < ranks; ++rank) measured[rank] /= planned[rank];
   return measured;
@@ -162,15 +166,14 @@ std::vector<double> Replanner::RankRatios(const std::vector<double>& stage_secon
 
 // Where a stage takes longer than its FLOPs say, and its ranks are not slow, its layers do.
 void Replanner::LearnLayers() {
-  const std::vector<double> seconds = StageSeconds({});
-  const std::vector<double> ratios = RankRatios(seconds);
+  const std::vector<double> ratios = RankRatios();
   const double least = *std::min_element(ratios.begin(), ratios.end());
   const size_t count = plan_->request.partition.size();
   std::vector<double> sums(count), ranks(count), known;
   for (size_t at = 0; at < stages_.size(); ++at) {
     if (ratios[static_cast<size_t>(stages_[at].rank)] > kSlowRank * least) continue;
     const auto stage = static_cast<size_t>(stages_[at].stage);
-    sums[stage] += blocks_->Median(at) / seconds[at] / least;
+    sums[stage] += blocks_->Median(at) / stage_seconds_[at] / least;
     ranks[stage] += 1;
   }
   for (size_t stage = 0; stage < count; ++stage) {
@@ -183,25 +186,20 @@ void Replanner::LearnLayers() {
     for (int layer = range.first; layer <= range.last; ++layer)
       layers_[static_cast<size_t>(layer)] = ranks[stage] > 0 ? sums[stage] / ranks[stage] : usual;
   }
+  stage_seconds_ = StageSeconds();
 }
 
-// [rank of the next group] what a stage's output takes to the next one, in seconds of `unit` seconds.
-// Nothing where all of them are short.
-std::vector<double> Replanner::LinkSeconds(const std::vector<int>& order, double unit) const {
-  std::vector<double> seconds;
-  if (links_.empty()) return seconds;
+std::vector<double> Replanner::LinkSeconds(const std::vector<int>& order) const {
   int64_t bytes = 0;
   for (const LayerDecl& layer : plan_->layers)
     bytes = std::max(bytes, ElementCount(layer.output_shape) * SizeOf(layer.output_dtype));
-  double longest = 0;
+  std::vector<double> seconds;
   for (size_t rank = 0; rank < order.size(); ++rank) {
     const auto from = static_cast<size_t>(order[rank]);
     const auto to = static_cast<size_t>(order[(rank + 1) % order.size()]);
     const MeasuredLink& link = links_[from * order.size() + to];
-    seconds.push_back(link.Seconds(static_cast<double>(bytes)) / unit);
-    longest = std::max(longest, seconds.back());
+    seconds.push_back(link.Seconds(static_cast<double>(bytes)) / unit_);
   }
-  if (longest < kShortMessage * LongestStage()) seconds.clear();
   return seconds;
 }
 
@@ -209,7 +207,11 @@ MeasuredSpeeds Replanner::Reordered(const MeasuredSpeeds& speeds,
                                     const std::vector<int>& order) const {
   MeasuredSpeeds moved{.layers = speeds.layers};
   for (const int rank : order) moved.ranks.push_back(speeds.ranks[static_cast<size_t>(rank)]);
-  moved.links = LinkSeconds(order, unit_);
+  if (!links_.empty()) moved.links = LinkSeconds(order);
+  const bool short_ones = std::all_of(moved.links.begin(), moved.links.end(), [&](double seconds) {
+    return seconds < kShortMessage * LongestStage();
+  });
+  if (short_ones) moved.links.clear();
   absl::StatusOr<MeasuredSpeeds> rounded =
       ParseMeasuredSpeeds(moved.ToText(), static_cast<int>(layers_.size()));
   return rounded.ok() ? *std::move(rounded) : speeds;
@@ -232,8 +234,7 @@ std::vector<std::vector<int>> Replanner::OrdersToTry(const MeasuredSpeeds& speed
   // Without the way from the last rank to the first where no stage goes it.
   const bool closes = plan_->lowered.placement.stages() > plan_->ranks();
   const auto longest = [&](const std::vector<int>& order) {
-    std::vector<double> seconds = LinkSeconds(order, unit_);
-    if (seconds.empty()) return 0.0;
+    std::vector<double> seconds = LinkSeconds(order);
     if (!closes) seconds.pop_back();
     return *std::max_element(seconds.begin(), seconds.end());
   };
@@ -251,7 +252,7 @@ std::vector<std::vector<int>> Replanner::OrdersToTry(const MeasuredSpeeds& speed
 
 MeasuredSpeeds Replanner::Measure() {
   MeasuredSpeeds speeds{.layers = layers_};
-  const std::vector<double> ratios = RankRatios(StageSeconds(speeds));
+  const std::vector<double> ratios = RankRatios();
   const double least = *std::min_element(ratios.begin(), ratios.end());
   unit_ = least;
   for (size_t rank = 0; rank < static_cast<size_t>(processes_); ++rank) {
@@ -263,29 +264,28 @@ MeasuredSpeeds Replanner::Measure() {
   return Reordered(speeds, same);
 }
 
-bool Replanner::Deviates(const MeasuredSpeeds& speeds) const {
+bool Replanner::Deviates(const MeasuredSpeeds& speeds, const MeasuredSpeeds& from) const {
   const auto differs = [](double a, double b) { return a > kDeviation * b || b > kDeviation * a; };
   for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {
-    if (differs(speeds.ranks[rank], At(planned_.ranks, rank))) return true;
+    if (differs(speeds.ranks[rank], At(from.ranks, rank))) return true;
   }
   for (size_t layer = 0; layer < speeds.layers.size(); ++layer) {
-    if (differs(speeds.layers[layer], At(planned_.layers, layer))) return true;
+    if (differs(speeds.layers[layer], At(from.layers, layer))) return true;
   }
-  return LinksDeviate(speeds);
+  return LinksDeviate(speeds, from);
 }
 
 double Replanner::LongestStage() const {
-  const std::vector<double> seconds = StageSeconds({.layers = layers_});
-  return *std::max_element(seconds.begin(), seconds.end());
+  return *std::max_element(stage_seconds_.begin(), stage_seconds_.end());
 }
 
-bool Replanner::LinksDeviate(const MeasuredSpeeds& speeds) const {
+bool Replanner::LinksDeviate(const MeasuredSpeeds& speeds, const MeasuredSpeeds& from) const {
   const auto at = [](const std::vector<double>& links, size_t rank) {
     return links.empty() ? 0 : links[rank];
   };
   const double tolerated = kLinkDeviation * LongestStage();
   for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {
-    if (std::abs(at(speeds.links, rank) - at(planned_.links, rank)) > tolerated) return true;
+    if (std::abs(at(speeds.links, rank) - at(from.links, rank)) > tolerated) return true;
   }
   return false;
 }
@@ -332,7 +332,7 @@ std::optional<Replan> Replanner::Propose(const StageTimes& times,
                                          const MeasuredSpeeds& speeds) const {
   const absl::StatusOr<double> now = SecondsOf(plan_->request, speeds);
   if (!now.ok()) return std::nullopt;
-  Replan replan{.step = times.step, .step_seconds = blocks_->MedianStep()};
+  Replan replan{.step_seconds = blocks_->MedianStep()};
   Expected best{.seconds = std::numeric_limits<double>::infinity()};
   for (const std::vector<int>& order : OrdersToTry(speeds)) {
     const MeasuredSpeeds tried = Reordered(speeds, order);
@@ -365,7 +365,7 @@ bool Replanner::Pays(const StageTimes& times, double gain) const {
 }
 
 std::string Replanner::Why(const MeasuredSpeeds& speeds) const {
-  if (LinksDeviate(speeds)) {
+  if (LinksDeviate(speeds, planned_)) {
     const auto slowest = std::max_element(speeds.links.begin(), speeds.links.end());
     if (slowest == speeds.links.end()) return "the ways between ranks are fast again";
     const auto rank = slowest - speeds.links.begin();

@@ -20,7 +20,6 @@ namespace sluice {
 
 // Another division of the work, which the ranks should agree on after this step.
 struct Replan {
-  int64_t step = 0;
   MeasuredSpeeds speeds = {};  // what it is made for, by the ranks' new numbers
   // [new number of a rank] the one that it has: where the last ones have no work, or a link is to be
   // left out. Empty: all keep theirs.
@@ -76,15 +75,16 @@ class Replanner {
     double lower_bound = 0;
   };
 
-  std::vector<double> StageSeconds(const MeasuredSpeeds& speeds) const;
-  std::vector<double> RankRatios(const std::vector<double>& stage_seconds) const;
-  std::vector<double> LinkSeconds(const std::vector<int>& order, double unit) const;
+  std::vector<double> StageSeconds() const;
+  std::vector<double> RankRatios() const;
+  // [rank of the next group] what a stage's output takes to the next one. Requires links.
+  std::vector<double> LinkSeconds(const std::vector<int>& order) const;
   MeasuredSpeeds Reordered(const MeasuredSpeeds& speeds, const std::vector<int>& order) const;
   std::vector<std::vector<int>> OrdersToTry(const MeasuredSpeeds& speeds) const;
   void LearnLayers();
   MeasuredSpeeds Measure();
-  bool Deviates(const MeasuredSpeeds& speeds) const;
-  bool LinksDeviate(const MeasuredSpeeds& speeds) const;
+  bool Deviates(const MeasuredSpeeds& speeds, const MeasuredSpeeds& from) const;
+  bool LinksDeviate(const MeasuredSpeeds& speeds, const MeasuredSpeeds& from) const;
   double LongestStage() const;
   std::optional<Replan> Propose(const StageTimes& times, const MeasuredSpeeds& speeds) const;
   absl::StatusOr<Expected> Try(const MeasuredSpeeds& speeds) const;
@@ -99,8 +99,11 @@ class Replanner {
   MeasuredSpeeds planned_;      // what plan_ was compiled for
   std::vector<double> layers_;  // factors, once they are known
   std::vector<StageOnRank> stages_;
+  // [of these] what a micro-batch should take there, on a rank of speed 1, with those factors.
+  std::vector<double> stage_seconds_;
   std::optional<StageBlocks> blocks_;
   int blocks_to_look_ = 0;
+  std::optional<MeasuredSpeeds> looked_;  // for which a plan was searched for last
   double group_seconds_ = 0;              // of its steps so far
   std::vector<MeasuredLink> links_;       // [a * processes_ + b] of late, where twice measured
   std::vector<MeasuredLink> last_links_;  // measured last
