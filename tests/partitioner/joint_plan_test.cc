@@ -144,6 +144,26 @@ TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
   }
 }
 
+// The usual time ends a search that has found something, and only such a one.
+TEST(JointPlan, GoesOnUntilSomethingIsFoundWhereNobodySetALimit) {
+  int needed = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    const RandomModel model(seed);
+    JointRequest request = RequestFor(model, *ListSettings(FourDevices(model, 2)));
+    const absl::StatusOr<JointPlan> whole = MakeJointPlan(request);
+    request.stop_when_found = [] { return true; };
+    const absl::StatusOr<JointPlan> usual = MakeJointPlan(request);
+    ASSERT_EQ(usual.status().code(), whole.status().code()) << usual.status();
+    if (!whole.ok()) continue;
+    EXPECT_GE(usual->plan.step_seconds, whole->plan.step_seconds - kTolerance);
+    EXPECT_LE(usual->plan.lower_bound, whole->plan.step_seconds + kTolerance);
+    EXPECT_LE(usual->settings_tried, whole->settings_tried);
+    request.common.stop = [] { return true; };
+    needed += MakeJointPlan(request).ok() ? 0 : 1;
+  }
+  EXPECT_GT(needed, 0);  // a limit that somebody set would have ended these without a plan
+}
+
 TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
   // Two layers, one four times the other; two devices, one four times as fast.
   std::vector<LayerCost> slow(2);

@@ -89,7 +89,7 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option(
       "--time-limit", flags->time_limit,
       "Stop the search after this time, with the best plan and its gap (default: 10s, "
-      "if there are several ways to use the devices)");
+      "or until one is found, if there are several ways to use the devices)");
   command.add_option("--gap", flags->gap,
                      "Stop at a plan that is at most this much slower than the best, such as 1%");
   command.add_flag("--pareto", flags->pareto,

@@ -12,8 +12,9 @@ namespace sluice {
 namespace {
 
 // Seconds that a choice among many settings may take where the question does not say: with reading,
-// and describing what was found, ten.
+// and describing what was found, ten. Until something is found, it may take longer.
 constexpr double kPatience = 8;
+constexpr double kPatienceWithoutPlan = 60;
 // Seconds beyond a limit that the plan which was found may take to be completed. Few ranks take
 // milliseconds.
 constexpr double kCompletion = 1;
@@ -47,9 +48,12 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
   if (!settings.ok()) return settings.status();
   request.settings = *std::move(settings);
   const bool many = request.settings.size() > 1;
-  common.stop = StopAfter(
-      many && !question.time_limit ? std::optional<double>(kPatience) : question.time_limit,
-      question.stop);
+  if (many && !question.time_limit) {
+    request.stop_when_found = StopAfter(kPatience, {});
+    common.stop = StopAfter(kPatienceWithoutPlan, question.stop);
+  } else {
+    common.stop = StopAfter(question.time_limit, question.stop);
+  }
   std::optional<double> completed = question.time_limit;
   if (completed) *completed += kCompletion;
   request.stop_completing = StopAfter(completed, question.stop);

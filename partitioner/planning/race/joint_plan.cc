@@ -1,6 +1,7 @@
 #include "partitioner/planning/race/joint_plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -29,13 +30,17 @@ class JointPlanner {
  public:
   explicit JointPlanner(const JointRequest& request)
       : request_(request),
+        common_(request.common),
         race_({.gap = request.common.gap,
                .budget = request.common.budget,
                .least_budget = kLeastBudget,
                .wave = kWave,
-               .stop = request.common.stop,
+               .stop = [this] { return Stopped(); },
                .leave_when_stopped = true,
-               .after_wave = [this] { Report(); }}) {}
+               .after_wave = [this] { Report(); },
+               .on_found = [this] { found_ = true; }}) {
+    common_.stop = [this] { return Stopped(); };
+  }
 
   absl::StatusOr<JointPlan> Run() {
     Price();
@@ -48,14 +53,17 @@ class JointPlanner {
   }
 
  private:
-  bool Stopped() const { return request_.common.stop && request_.common.stop(); }
+  bool Stopped() const {
+    if (request_.common.stop && request_.common.stop()) return true;
+    return found_ && request_.stop_when_found && request_.stop_when_found();
+  }
 
   void Price() {
     contestants_.resize(request_.settings.size());
     ParallelFor(contestants_.size(), [&](size_t i) {
       const PlanSetting& setting = request_.settings[i];
       contestants_[i] =
-          std::make_unique<SettingContestant>(setting, request_.common, request_.price(setting));
+          std::make_unique<SettingContestant>(setting, common_, request_.price(setting));
     });
   }
 
@@ -70,7 +78,7 @@ class JointPlanner {
   }
 
   // What was found quickly says more than a lower bound.
-  std::vector<SettingContestant*> MostPromisingFirst() const {
+  std::vector<SettingContestant*> MostPromisingFirst() {
     std::vector<SettingContestant*> order = ByFloor();
     if (order.size() <= 1) return order;
     // Small micro-batches first: these fit where anything does.
@@ -80,7 +88,9 @@ class JointPlanner {
       return a->setting().micro_batch_size < b->setting().micro_batch_size;
     });
     ParallelFor(std::min(quickly.size(), kQuicklyTried), [&](size_t i) {
-      if (i == 0 || !Stopped()) quickly[i]->Try();
+      if (i != 0 && Stopped()) return;
+      quickly[i]->Try();
+      if (quickly[i]->quick_seconds() < kInfinity) found_ = true;
     });
     std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
       return std::pair(a->quick_seconds(), a->floor) < std::pair(b->quick_seconds(), b->floor);
@@ -181,6 +191,8 @@ class JointPlanner {
   }
 
   const JointRequest& request_;
+  PlanRequest common_;                                           // request_.common, with Stopped()
+  std::atomic<bool> found_{false};                               // something that fits
   std::vector<std::unique_ptr<SettingContestant>> contestants_;  // [setting]
   Race race_;
 };

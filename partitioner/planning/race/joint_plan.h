@@ -20,6 +20,9 @@ struct JointRequest {
   // The machines of a setting, with the costs of one replica and of one of the devices that share a
   // stage. Called from several threads.
   std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
+  // Ends the search once it has found something that fits: for a usual time that nobody asked for,
+  // which is no reason to say that there is no plan. Called from several threads; may be empty.
+  std::function<bool()> stop_when_found;
   // Ends what follows the search, where there is a limit of time: somewhat later than common.stop,
   // so that a plan found at the last moment is still completed. Called from several threads.
   std::function<bool()> stop_completing;

@@ -46,7 +46,10 @@ void Race::RunWave(const std::vector<Contestant*>& wave, int64_t budget) {
   options.gap = rules_.gap;
   options.budget = budget;
   options.stop = rules_.stop;
-  ParallelFor(wave.size(), [&](size_t i) { wave[i]->result = wave[i]->Search(options); });
+  ParallelFor(wave.size(), [&](size_t i) {
+    wave[i]->result = wave[i]->Search(options);
+    if (wave[i]->result.found() && rules_.on_found) rules_.on_found();
+  });
   for (Contestant* contestant : wave) {
     left_ -= std::min(left_, contestant->result.steps);
     Take(contestant);

@@ -56,6 +56,8 @@ struct RaceRules {
   std::function<bool()> stop = {};        // true ends the search with what it has; may be empty
   bool leave_when_stopped = false;        // whether no further wave starts then
   std::function<void()> after_wave = {};  // may be empty
+  // Called when a contestant has found something, from the thread it was searched in; may be empty.
+  std::function<void()> on_found = {};
 };
 
 // Tries one contestant after the other, each against the best one so far: most are proved slower at

@@ -580,7 +580,8 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
 TEST_F(PlanCommand, UsesTheDevicesInTheBestOfManyWays) {
   const std::string open =
       "llama-3.1-8b --devices 8 --device h100 --global-batch 32 --seq 2048 --zero 1 "
-      "--data-parallel auto --tensor-parallel auto --micro-batch-size auto --gap 5%";
+      "--data-parallel auto --tensor-parallel auto --micro-batch-size auto --gap 5% --time-limit "
+      "600";
   const json best = Plan(open);
   const int data = best["data_parallel"], tensor = best["tensor_parallel"];
   const int pipeline = best["pipeline_parallel"];
