@@ -11,14 +11,20 @@ namespace {
 struct Header {
   int64_t step = 0;
   uint64_t bytes = 0;
-  uint64_t unless_shown = 0;
+  uint32_t unless_shown = 0;
+  uint32_t has_loss = 0;
+  float loss = 0;
+  uint32_t unused = 0;
 };
 
 }  // namespace
 
 std::string FormatFrame(const OutputMark& mark, absl::string_view text) {
-  const Header header = {
-      .step = mark.step, .bytes = text.size(), .unless_shown = mark.unless_shown ? 1U : 0U};
+  const Header header = {.step = mark.step,
+                         .bytes = text.size(),
+                         .unless_shown = mark.unless_shown ? 1U : 0U,
+                         .has_loss = mark.loss.has_value() ? 1U : 0U,
+                         .loss = mark.loss.value_or(0)};
   return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&header), sizeof(header)),
                       text);
 }
@@ -28,8 +34,9 @@ std::optional<OutputFrame> FrameReader::Next() {
   if (bytes_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes_.data(), sizeof(header));
   if (bytes_.size() - sizeof(header) < header.bytes) return std::nullopt;
-  OutputFrame frame = {.mark = {.step = header.step, .unless_shown = header.unless_shown != 0},
-                       .text = bytes_.substr(sizeof(header), header.bytes)};
+  OutputMark mark = {.step = header.step, .unless_shown = header.unless_shown != 0};
+  if (header.has_loss != 0) mark.loss = header.loss;
+  OutputFrame frame = {.mark = mark, .text = bytes_.substr(sizeof(header), header.bytes)};
   bytes_.erase(0, sizeof(header) + header.bytes);
   return frame;
 }

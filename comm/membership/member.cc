@@ -189,6 +189,22 @@ absl::StatusOr<std::unique_ptr<Communicator>> Member::Meet(const GroupPlace& pla
 
 void Member::TellSaved() { (void)Tell({.kind = MemberMessage::Kind::kSaved}); }
 
+void Member::TellBegan(int64_t step, int stages, int replicas, absl::string_view partition,
+                       absl::string_view why) {
+  MemberMessage message{.kind = MemberMessage::Kind::kBegan};
+  message.step = step;
+  message.stages = stages;
+  message.replicas = replicas;
+  message.SetText(absl::StrCat(partition, "\n", why));
+  (void)Tell(message);
+}
+
+void Member::TellResult(uint64_t weights_hash) {
+  MemberMessage message{.kind = MemberMessage::Kind::kResult};
+  message.weights_hash = weights_hash;
+  (void)Tell(message);
+}
+
 absl::Status Member::AskToReplan(absl::string_view work, const std::vector<int>& order) {
   MemberMessage message{.kind = MemberMessage::Kind::kReplan};
   if (absl::Status status = message.SetOrder(order); !status.ok()) return status;

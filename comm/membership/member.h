@@ -80,6 +80,12 @@ class Member {
   // the same processes. `order`: [rank of the next group] its rank in this one; empty: all keep
   // theirs. InvalidArgument where one of the two is too long.
   absl::Status AskToReplan(absl::string_view work, const std::vector<int>& order);
+  // Rank 0's: its group trains, after so many steps, in so many stages with these layers; `why` they
+  // are not those of the group before.
+  void TellBegan(int64_t step, int stages, int replicas, absl::string_view partition,
+                 absl::string_view why);
+  // Rank 0's: the run is done, with weights of this hash.
+  void TellResult(uint64_t weights_hash);
   // The last word of a process that ends on purpose. False where nobody hears it.
   bool End(int exit_code, absl::string_view text);
 

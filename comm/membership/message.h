@@ -23,6 +23,8 @@ struct MemberMessage {
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
     kSaved,     // the run has a checkpoint of its own now
     kReplan,    // rank 0: the group should go on with other work: text, order
+    kBegan,     // rank 0: its group trains: step, stages, replicas, text
+    kResult,    // rank 0: the run is done: weights_hash
     kEnding,    // ends on purpose: exit_code, text
     // A supervisor to a process.
     kGroup,    // generation, rank, size, givers, port, replans, secret, text
@@ -47,13 +49,17 @@ struct MemberMessage {
   int32_t replans = 1;    // 0: no group takes other work
   int32_t ordered = 0;    // ranks in `order`; 0: all keep theirs
   int64_t generation = 0;
+  int64_t step = 0;  // how many steps had been taken
+  int32_t stages = 0, replicas = 0;
+  uint64_t weights_hash = 0;
   int64_t lost_at =
       0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
   // [rank of the next group] its rank in this one.
   std::array<int16_t, 256> order = {};
-  // Ends in a zero: an error, or what the ranks' work is made for, which only they understand.
+  // Ends in a zero: an error; what the ranks' work is made for, which only they understand; or the
+  // layers of a group's stages, and in a second line why these are not as before.
   std::array<char, 2048> text = {};
 
   // What does not fit is left out.

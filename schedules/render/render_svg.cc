@@ -88,7 +88,7 @@ class SvgChart {
   std::string Draw() {
     const std::string legend = Legend();
     const double height = legend_bottom_ + kMargin / 2;
-    std::string svg = absl::StrCat(Opening(width_, height), header_, Grid());
+    std::string svg = absl::StrCat(SvgOpening(width_, height), header_, Grid());
     for (size_t rank = 0; rank < run_.rows.size(); ++rank) svg += Lane(rank);
     return absl::StrCat(svg, legend, "</svg>\n");
   }
@@ -140,23 +140,6 @@ class SvgChart {
   }
   double Y(size_t rank) const {
     return top_ + static_cast<double>(rank) * (kLaneHeight + kLaneGap);
-  }
-
-  static std::string Opening(double width, double height) {
-    return absl::StrFormat(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.6g\" height=\"%.6g\" viewBox=\"0 0 "
-        "%.6g %.6g\" "
-        "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"
-        "<style>text{font-size:12px;fill:#222}.title{font-size:19px;font-weight:bold}.facts{font-"
-        "size:13px;fill:#444}"
-        ".note{font-size:10.5px;fill:#666}.axis{fill:#444}"
-        ".end{text-anchor:end}.mid{text-anchor:middle}.tick{text-anchor:middle;fill:#666;font-size:"
-        "11px}</style>\n"
-        "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
-        "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f3f3f3\"/>"
-        "<rect width=\"1.6\" height=\"7\" fill=\"#dedede\"/></pattern></defs>\n"
-        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        width, height, width, height);
   }
 
   // The title and the facts, and the height of both: top_.

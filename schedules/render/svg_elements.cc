@@ -49,6 +49,23 @@ std::string EscapedForXml(const std::string& text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
+std::string SvgOpening(double width, double height) {
+  return absl::StrFormat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.6g\" height=\"%.6g\" viewBox=\"0 0 "
+      "%.6g %.6g\" "
+      "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"
+      "<style>text{font-size:12px;fill:#222}.title{font-size:19px;font-weight:bold}.facts{font-"
+      "size:13px;fill:#444}"
+      ".note{font-size:10.5px;fill:#666}.axis{fill:#444}"
+      ".end{text-anchor:end}.mid{text-anchor:middle}.tick{text-anchor:middle;fill:#666;font-size:"
+      "11px}</style>\n"
+      "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f3f3f3\"/>"
+      "<rect width=\"1.6\" height=\"7\" fill=\"#dedede\"/></pattern></defs>\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      width, height, width, height);
+}
+
 std::string Rect(double x, double y, double width, double height, const std::string& fill,
                  const std::string& more) {
   return absl::StrFormat(

@@ -20,6 +20,9 @@ Colour Shade(Op op, int chunk, int chunks);
 // Black or white, whichever can be read on `colour`.
 const char* TextOn(const Colour& colour);
 
+// What a chart of this size begins with: its classes of text (title, facts, note, axis, end, mid,
+// tick), the pattern "bubble", and white.
+std::string SvgOpening(double width, double height);
 // `more` is further attributes, each with a space before it.
 std::string Rect(double x, double y, double width, double height, const std::string& fill,
                  const std::string& more = "");

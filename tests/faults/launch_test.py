@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import unittest
+import xml.etree.ElementTree as ElementTree
 
 from slow_edge import SlowEdge
 
@@ -185,7 +186,11 @@ class LaunchTest(unittest.TestCase):
         changes = OPTIONS.changes
         steps = 40 * (changes + 1)
         train = [*AUTO, '--steps', str(steps)]
-        run = self.launch(['--processes', '2', '--min-ranks', '1', '--max-restarts', str(changes)], [*train, '--timeout', '10s'])
+        log, picture = os.path.join(self.directory.name, 'quiet.jsonl'), os.path.join(self.directory.name, 'run.svg')
+        with open(log, 'w', encoding='ascii') as file:
+            subprocess.run([OPTIONS.binary, 'train', *MODEL, '--stages', '2', '--steps', str(steps), '--json'], stdout=file, check=True)
+        run = self.launch(['--processes', '2', '--min-ranks', '1', '--max-restarts', str(changes), '--picture', picture, '--beside', log],
+                          [*train, '--timeout', '10s'])
         next_at, ranks, done = 30, 2, 0
         for line in run.lines():
             if 'loss' not in line or line['step'] < next_at or done == changes:
@@ -209,6 +214,14 @@ class LaunchTest(unittest.TestCase):
         self.expect_quiet(run, ['--stages', '2', '--steps', str(steps)])
         self.assertEqual(done, changes)
         self.assertTrue(run.named('replanned'))
+        drawn = [element.text for element in ElementTree.parse(picture).iter('{http://www.w3.org/2000/svg}text')]
+        self.assertIn(f'loss of each step, over that of quiet.jsonl (grey): {steps} losses have the same bits, and so have the weights',
+                      drawn)
+        for event in run.events:
+            if 'pid' in event:
+                self.assertIn(f'process {event["pid"]}', drawn)
+        began = sum(words.startswith('after step ') for words in drawn)
+        self.assertGreaterEqual(began, min(40, 1 + len(run.named('continued'))))
         print(f'{changes} changes: {len(run.named("joined"))} joined, {len(run.named("left"))} left, {len(run.named("lost"))} lost; '
               f'lines shown twice: {run.repeated}')
 
@@ -436,6 +449,9 @@ class LaunchTest(unittest.TestCase):
                 (['--processes', '2'], ['--stages', '2', '--rank', '0', '--world-size', '2'], 'leave out --transport, --rank'),
                 (['--processes', '2'], ['--stages', '2', '--device', 'cuda'], 'processors'),
                 (['--processes', '2', '--min-ranks', '3'], [], '--min-ranks 3 is more than --processes 2'),
+                (['--processes', '2', '--picture', '/nonexistent/run.svg'], ['--stages', '2'], '/nonexistent/run.svg'),
+                (['--processes', '2', '--picture', 'run.svg', '--beside', str(WORDS)], ['--stages', '2'], 'no line has a step and its loss'),
+                (['--processes', '2', '--beside', str(WORDS)], ['--stages', '2'], '--picture'),
         ):
             with self.subTest(wanted=wanted):
                 own = [flag for flag in MODEL if '--data' not in train or flag not in ('--data', str(WORDS))]

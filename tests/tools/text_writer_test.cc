@@ -150,7 +150,8 @@ TEST_F(TextWriterTest, HandsOverFramesWhileSomebodyTakesThem) {
 }
 
 TEST(FrameReaderTest, FindsFramesInPiecesAndLeavesOutWhatIsNotWhole) {
-  const std::string bytes = FormatFrame({.step = 3}, "three\n") + FormatFrame({.step = 4}, "") +
+  const std::string bytes = FormatFrame({.step = 3}, "three\n") +
+                            FormatFrame({.step = 4, .loss = 0.5F}, "") +
                             FormatFrame({.step = 5, .unless_shown = true}, "five\n");
   for (const size_t piece : {size_t{1}, size_t{5}, size_t{31}, bytes.size()}) {
     FrameReader reader;
@@ -161,14 +162,16 @@ TEST(FrameReaderTest, FindsFramesInPiecesAndLeavesOutWhatIsNotWhole) {
       while (const std::optional<OutputFrame> frame = reader.Next()) {
         absl::StrAppend(&found, frame->mark.step, frame->mark.unless_shown ? "?" : "", ":",
                         frame->text);
+        if (frame->mark.loss) absl::StrAppend(&found, "loss ", *frame->mark.loss);
       }
     }
-    EXPECT_EQ(found, "3:three\n4:") << piece;
+    EXPECT_EQ(found, "3:three\n4:loss 0.5") << piece;
     reader.Add("\n");
     const std::optional<OutputFrame> last = reader.Next();
     ASSERT_TRUE(last.has_value());
     EXPECT_EQ(last->text, "five\n");
     EXPECT_TRUE(last->mark.unless_shown);
+    EXPECT_FALSE(last->mark.loss.has_value());
     EXPECT_FALSE(reader.Next().has_value());
   }
 }

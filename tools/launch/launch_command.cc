@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/greeting_proof.h"
 #include "tools/command.h"
+#include "tools/files.h"
+#include "tools/launch/picture/quiet_run.h"
+#include "tools/launch/picture/run_picture.h"
 #include "tools/launch/supervisor.h"
 
 namespace sluice {
@@ -36,6 +40,7 @@ struct LaunchCommandFlags {
   int min_ranks = 0;  // 0: as many as processes
   int max_restarts = 3;
   bool no_replan = false;
+  std::string picture, beside;
   std::vector<std::string> command;
 };
 
@@ -47,6 +52,15 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   if (flags.min_ranks > flags.processes) {
     return absl::InvalidArgumentError(absl::StrCat("--min-ranks ", flags.min_ranks,
                                                    " is more than --processes ", flags.processes));
+  }
+  QuietRun quiet;
+  if (!flags.beside.empty()) {
+    absl::StatusOr<QuietRun> read = ReadQuietRun(flags.beside);
+    if (!read.ok()) return read.status();
+    quiet = *std::move(read);
+  }
+  if (!flags.picture.empty()) {
+    if (absl::Status status = CheckOutput(flags.picture); !status.ok()) return status;
   }
   const absl::StatusOr<Nonce> secret = DrawNonce();
   if (!secret.ok()) return secret.status();
@@ -61,7 +75,12 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   request.arguments.insert(request.arguments.end(), flags.command.begin(), flags.command.end());
   request.json =
       std::find(flags.command.begin(), flags.command.end(), "--json") != flags.command.end();
-  return Supervise(request);
+  if (flags.picture.empty()) return Supervise(request);
+  RunHistory history;
+  const int exit_code = Supervise(request, &history);
+  // Also of a run that has failed: it may say why.
+  const absl::Status drawn = WriteOutput(flags.picture, DrawRun(history, quiet));
+  return drawn.ok() || exit_code != kExitDone ? exit_code : Fail(drawn);
 }
 
 }  // namespace
@@ -87,6 +106,14 @@ void AddLaunchCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--no-replan", flags->no_replan,
                     "Keep each rank's layers and timetable, also where a rank stays slower than "
                     "planned");
+  CLI::Option* const picture = command->add_option(
+      "--picture", flags->picture,
+      "Draw who was there, what was decided when, and the losses: an SVG, written at the end");
+  command
+      ->add_option("--beside", flags->beside,
+                   "Compare with another run in the picture: the output of train --json, or a log "
+                   "of train --log FILE.jsonl")
+      ->needs(picture);
   command->add_option("command", flags->command, "After --: train, with its flags")->required();
   command->callback([flags, exit_code] {
     const absl::StatusOr<int> ended = Launch(*flags);

@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/tcp_socket.h"
 #include "tools/command.h"
+#include "tools/launch/picture/history_recorder.h"
 #include "tools/output_frames.h"
 #include "tools/text_writer.h"
 
@@ -104,6 +105,8 @@ class Supervisor {
     return absl::OkStatus();
   }
 
+  RunHistory History() const { return recorder_.History(MachineTime()); }
+
   int Finish() {
     if (!roster_.text().empty()) PrintError(absl::UnknownError(roster_.text()));
     // A reader that pauses: signals can still end this, as they do while the run goes on.
@@ -144,6 +147,7 @@ class Supervisor {
     if (order.kind == Roster::Order::Kind::kKill) {
       kill(child->second.pid, SIGKILL);
     } else {
+      recorder_.Sent(order.process, order.message, MachineTime());
       // One that does not read is one that hangs; the roster will miss it.
       SendMessage(child->second.socket.get(), order.message).IgnoreError();
     }
@@ -176,6 +180,7 @@ class Supervisor {
     }
     children_[process] = {.pid = pid, .socket = std::move(mine), .output = std::move(output)};
     pids_[process] = pid;
+    recorder_.Started(process, pid, MachineTime());
     return absl::OkStatus();
   }
 
@@ -210,6 +215,7 @@ class Supervisor {
     while (child.socket.valid()) {
       if (!ReceiveMessage(child.socket.get(), &message).ok()) return child.socket.Close();
       if (!message) return;
+      recorder_.Took(process, *message, MachineTime());
       roster_.Take(process, *message, MachineTime());
     }
   }
@@ -223,6 +229,7 @@ class Supervisor {
       child.frames.Add({block, static_cast<size_t>(count)});
       while (const std::optional<OutputFrame> frame = child.frames.Next()) {
         if (shown_.Take(frame->mark)) out_.Write(frame->text);
+        if (frame->mark.loss) recorder_.Shown(frame->mark.step, *frame->mark.loss, MachineTime());
       }
       if (!all && out_.waiting_bytes() > kMostUnread) return;
     }
@@ -263,6 +270,7 @@ class Supervisor {
       if (child == children_.end()) continue;
       Read(child->first);
       Relay(child->second, /*all=*/true);
+      recorder_.Ended(child->first, RunHistory::End::kDone, "", MachineTime());
       const bool by_signal = WIFSIGNALED(status);
       roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},
                     MachineTime());
@@ -289,6 +297,7 @@ class Supervisor {
         return;
       case Roster::Event::Kind::kLeft:
         json["event"] = "left";
+        recorder_.Ended(event.process, RunHistory::End::kLeft, "", MachineTime());
         Print(absl::StrCat(who, " has left"), json);
         return;
       case Roster::Event::Kind::kLost: {
@@ -299,6 +308,7 @@ class Supervisor {
                                 : event.end.by_signal
                                     ? absl::StrCat("was ended by ", signal)
                                     : absl::StrCat("ended with exit code ", event.end.code);
+        recorder_.Ended(event.process, RunHistory::End::kLost, how, MachineTime());
         json[event.end.by_signal ? "signal" : "exit_code"] = event.end.code;
         json["hung"] = event.hung;
         json["restarts_left"] = event.restarts_left;
@@ -329,12 +339,13 @@ class Supervisor {
   bool stopping_ = false;
   bool abandoned_ = false;
   ShownSteps shown_;
+  HistoryRecorder recorder_{MachineTime()};
   TextWriter out_;
 };
 
 }  // namespace
 
-int Supervise(const SuperviseRequest& request) {
+int Supervise(const SuperviseRequest& request, RunHistory* history) {
   // Before any thread is started, so that none takes them.
   const sigset_t handled = HandledSignals();
   sigset_t before = {};
@@ -342,6 +353,7 @@ int Supervise(const SuperviseRequest& request) {
   std::signal(SIGPIPE, SIG_IGN);
   Supervisor supervisor(request);
   const absl::Status status = supervisor.Run(before);
+  if (history != nullptr) *history = supervisor.History();
   return status.ok() ? supervisor.Finish() : Fail(status);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/launch/picture/run_history.h"
 #include "tools/launch/roster.h"
 
 namespace sluice {
@@ -17,8 +18,8 @@ struct SuperviseRequest {
 // Starts processes of this program on this machine, brings them together in groups (comm/membership),
 // and replaces those that are lost, until the run is done; none outlives it. SIGINT, SIGTERM and SIGHUP
 // end the run after its step, the second one at once; SIGUSR1 starts one process more, SIGUSR2 lets one
-// leave. Returns the exit code.
-int Supervise(const SuperviseRequest& request);
+// leave. Returns the exit code; `history`, which may be null, then has what came of the run.
+int Supervise(const SuperviseRequest& request, RunHistory* history = nullptr);
 
 }  // namespace sluice
 

@@ -165,6 +165,7 @@ class MemberTrainer {
         compiled_.plan, *compiled_.job.data, train, events, &Signals().interrupted, regrouping);
     if (!result.ok()) return result.status();
     if (result->summary.regroups) return std::optional<int>();
+    if (leads && result->summary.hashed) member_.TellResult(result->summary.weights_hash);
     if (leads) return std::optional<int>(ReportRun(question_, compiled_, *result, &*output_));
     return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
   }
@@ -198,7 +199,6 @@ class MemberTrainer {
       member_.TellSaved();
       print(saved);
     };
-    if (place.first) return events;
     events.on_begin = [this, &place, plan = compiled_.plan, source,
                        begin = events.on_begin](int64_t step) {
       begin(step);
@@ -215,14 +215,15 @@ class MemberTrainer {
       if (made_.has_value()) {
         run.replanned = made_->why;
         run.bound_seconds = made_->bound_seconds;
-      } else if (place.last_size != processes) {
+      } else if (!place.first && place.last_size != processes) {
         run.replanned =
             absl::StrCat("there are ", processes, " processes instead of ", place.last_size);
       } else if (!place.work.empty() && place.work != shown_work_) {
         run.replanned = "ranks are not equally fast";
       }
       shown_work_ = place.work;
-      output_->Continued(run);
+      member_.TellBegan(step, run.stages, run.replicas, run.partition, run.replanned);
+      if (!place.first) output_->Continued(run);
     };
     return events;
   }

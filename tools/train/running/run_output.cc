@@ -84,6 +84,9 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
             // Who took a step that is brought may have shown it, and may be gone.
             writer_.SetMark({.step = metrics.step, .unless_shown = metrics.brought()});
             output->Step(metrics);
+            // A table has not a row of every step.
+            writer_.SetMark({.step = metrics.step, .loss = metrics.loss});
+            writer_.Write("");
             writer_.SetMark({.step = metrics.step});
             Tell([&](MetricsLog& log) { return log.Step(metrics); });
           },
