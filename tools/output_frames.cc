@@ -14,7 +14,7 @@ struct Header {
   uint32_t unless_shown = 0;
   uint32_t has_loss = 0;
   float loss = 0;
-  uint32_t unused = 0;
+  uint32_t rewinds = 0;
 };
 
 }  // namespace
@@ -24,7 +24,8 @@ std::string FormatFrame(const OutputMark& mark, absl::string_view text) {
                          .bytes = text.size(),
                          .unless_shown = mark.unless_shown ? 1U : 0U,
                          .has_loss = mark.loss.has_value() ? 1U : 0U,
-                         .loss = mark.loss.value_or(0)};
+                         .loss = mark.loss.value_or(0),
+                         .rewinds = mark.rewinds ? 1U : 0U};
   return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&header), sizeof(header)),
                       text);
 }
@@ -34,7 +35,9 @@ std::optional<OutputFrame> FrameReader::Next() {
   if (bytes_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes_.data(), sizeof(header));
   if (bytes_.size() - sizeof(header) < header.bytes) return std::nullopt;
-  OutputMark mark = {.step = header.step, .unless_shown = header.unless_shown != 0};
+  OutputMark mark = {.step = header.step,
+                     .unless_shown = header.unless_shown != 0,
+                     .rewinds = header.rewinds != 0};
   if (header.has_loss != 0) mark.loss = header.loss;
   OutputFrame frame = {.mark = mark, .text = bytes_.substr(sizeof(header), header.bytes)};
   bytes_.erase(0, sizeof(header) + header.bytes);
@@ -43,7 +46,7 @@ std::optional<OutputFrame> FrameReader::Next() {
 
 bool ShownSteps::Take(const OutputMark& mark) {
   if (mark.unless_shown && mark.step <= last_) return false;
-  last_ = std::max(last_, mark.step);
+  last_ = mark.rewinds ? std::min(last_, mark.step) : std::max(last_, mark.step);
   return true;
 }
 

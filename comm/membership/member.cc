@@ -152,7 +152,9 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
                     .port = answer->port,
                     .secret = answer->secret.data(),
                     .replans = answer->replans != 0,
-                    .work = answer->text.data()};
+                    .work = answer->text.data(),
+                    .vouched_step = answer->vouched_step,
+                    .lie = answer->lie};
 }
 
 absl::Status Member::Prepared() {
@@ -203,6 +205,20 @@ void Member::TellResult(uint64_t weights_hash) {
   MemberMessage message{.kind = MemberMessage::Kind::kResult};
   message.weights_hash = weights_hash;
   (void)Tell(message);
+}
+
+void Member::TellVouched(int64_t step) {
+  (void)Tell({.kind = MemberMessage::Kind::kVouched, .vouched_step = step});
+}
+
+void Member::TellLied(const LyingRank& lie, absl::string_view text) {
+  MemberMessage message{.kind = MemberMessage::Kind::kLied, .lie = lie};
+  message.SetText(text);
+  (void)Tell(message);
+}
+
+void Member::TellRewound(bool saved) {
+  (void)Tell({.kind = MemberMessage::Kind::kRewound, .saved = saved ? 1 : 0});
 }
 
 absl::Status Member::AskToReplan(absl::string_view work, const std::vector<int>& order) {

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "comm/launch.h"
+#include "comm/lying_rank.h"
 #include "comm/membership/message.h"
 #include "comm/tcp/tcp.h"
 
@@ -36,6 +37,11 @@ struct GroupPlace {
   std::string secret = {};  // of the group
   bool replans = true;      // AskToReplan is heard
   std::string work = {};    // as given to AskToReplan; "": nobody has, of these processes
+  // The last step for which audits vouch (TellVouched); -1: nobody has told.
+  int64_t vouched_step = -1;
+  // Found by an earlier group. Until TellRewound, whatever this process holds is not to be used, nor
+  // are checkpoints after lie.good_step.
+  LyingRank lie = {};
 };
 
 // What a process says of itself when it wants a place in a group.
@@ -76,6 +82,13 @@ class Member {
 
   // The run has saved a checkpoint.
   void TellSaved();
+  // Of rank 0: audits vouch for what ranks hold and save of the steps up to `step`.
+  void TellVouched(int64_t step);
+  // This group has ended, since `lie` was found. `text`: the whole error.
+  void TellLied(const LyingRank& lie, absl::string_view text);
+  // Of rank 0: nothing is left of what GroupPlace::lie has spoilt. `saved`: the run still has a
+  // checkpoint of its own.
+  void TellRewound(bool saved);
   // Asks for an end of the group after its step, and for the next one to be told `work`, if it has
   // the same processes. `order`: [rank of the next group] its rank in this one; empty: all keep
   // theirs. InvalidArgument where one of the two is too long.

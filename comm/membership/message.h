@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "comm/lying_rank.h"
 
 namespace sluice {
 
@@ -25,9 +26,12 @@ struct MemberMessage {
     kReplan,    // rank 0: the group should go on with other work: text, order
     kBegan,     // rank 0: its group trains: step, stages, replicas, text
     kResult,    // rank 0: the run is done: weights_hash
+    kVouched,   // rank 0: audits vouch for what ranks held and saved up to vouched_step
+    kLied,      // the group has ended, since an audit has found who computes wrong: lie, text
+    kRewound,   // rank 0: nothing is left of what `lie` of kGroup has spoilt: saved
     kEnding,    // ends on purpose: exit_code, text
     // A supervisor to a process.
-    kGroup,    // generation, rank, size, givers, port, replans, secret, text
+    kGroup,    // generation, rank, size, givers, port, replans, secret, text, lie, vouched_step
     kMeet,     // all of the group are prepared
     kRegroup,  // leave the group after the step
     kBack,     // leave it now: a process of it is lost
@@ -54,6 +58,8 @@ struct MemberMessage {
   uint64_t weights_hash = 0;
   int64_t lost_at =
       0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
+  int64_t vouched_step = -1;  // -1: not known
+  LyingRank lie = {};
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
   // [rank of the next group] its rank in this one.

@@ -8,6 +8,9 @@
 #include "absl/strings/str_split.h"
 
 #ifdef SLUICE_FAILPOINTS
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -102,6 +105,15 @@ class Failpoints {
       std::abort();
     }
     fault_ = *std::move(fault);
+    if (const char* const once = std::getenv("SLUICE_FAILPOINT_ONCE")) once_ = once;
+  }
+
+  // Whether no other process has had the fault.
+  bool IsFirst() const {
+    if (once_.empty()) return true;
+    const int file = open(once_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (file >= 0) close(file);
+    return file >= 0;
   }
 
   FaultAnswer Decide(absl::string_view group, const std::string& point, absl::Duration* delay) {
@@ -116,6 +128,10 @@ class Failpoints {
     const bool any = fault_->point.empty();
     if (!any && fault_->point != point) return {};
     if ((any ? passed_ : hits) != fault_->hit) return {};
+    if (!IsFirst()) {
+      fault_.reset();
+      return {};
+    }
     happened_in_ = std::string(group);
     switch (fault_->kind) {
       case FaultKind::kFail:
@@ -134,6 +150,7 @@ class Failpoints {
 
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Fault> fault_;
+  std::string once_ = {};  // the file that says that it has happened; empty: each process has it
   std::map<std::string, int64_t> hits_;
   int64_t passed_ = 0;       // the sum of `hits_`
   std::string happened_in_;  // the group of the fault that has happened

@@ -52,7 +52,9 @@ absl::StatusOr<Fault> ParseFault(absl::string_view text);
 inline constexpr bool kHasFailpoints = true;
 
 // Comes by the failpoint "GROUP.NAME". Callable from any thread. In a process where no test has
-// armed anything, the environment's SLUICE_FAILPOINT (as for ParseFault) is what goes wrong.
+// armed anything, the environment's SLUICE_FAILPOINT (as for ParseFault) is what goes wrong; where
+// the environment has SLUICE_FAILPOINT_ONCE, in the one process that comes to it first, which makes
+// the file of that name.
 FaultAnswer HitFailpoint(absl::string_view group, absl::string_view name);
 [[noreturn]] void DieOfFault();
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "comm/lying_rank.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/run/rank_state.h"
@@ -59,6 +60,9 @@ struct HeldState {
   OptimizerOptions optimizer;  // of that update
   int64_t steps = 0;           // of the run, in all
   RunHistory history = {};     // as far as this process knows it
+  // Why its group has ended, where an audit has found who computes wrong: none of this is then to be
+  // used but for the history.
+  LyingRank lie = {};
 };
 
 // What one process brings to a recovery, in which ranks that have changed their number or their work

@@ -114,6 +114,7 @@ void RankTrainer::Hold(HeldState* held) const {
   held->whole = !torn_;
   held->has_mirror = has_mirror_ && !torn_;
   held->history = {.last = last_.step, .steps = past_};
+  held->lie = lie_;
 }
 
 Asked RankTrainer::AskedNow() const {
@@ -164,6 +165,7 @@ absl::Status RankTrainer::Begin() {
   if (absl::Status status = trace_.status(); !status.ok()) return status;
   if (absl::Status status = GatherArenas(); !status.ok()) return status;
   if (leader() && context_.events->on_begin) context_.events->on_begin(context_.last.step);
+  if (plan_.audits()) Vouch(context_.vouched_step);
   ShowBroughtStep();
   return absl::OkStatus();
 }
@@ -438,23 +440,45 @@ absl::Status RankTrainer::Audit(int64_t step, const Pass& pass) {
     const auto traced = trace_.In(TracePhase::kAudit, step);
     return audits_.Compare(step, pass, train_);
   }();
-  if (!found.ok() || !found->has_value()) return found.status();
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) {
+    Vouch(VouchedAt(step + plan_.request.audit_every));
+    return absl::OkStatus();
+  }
+  const AuditFinding& finding = **found;
+  const int64_t good = VouchedAt(step);
+  // Before anybody can end this rank: it need not hear from others who lies.
+  if (finding.verdict.suspects.size() == 1) {
+    lie_ = {.rank = finding.verdict.suspects.front(),
+            .stage = finding.stage,
+            .micro_batch = finding.micro_batch,
+            .step = step,
+            .good_step = good};
+  }
   if (absl::Status status = EndSaver(); !status.ok()) return status;
-  // What has been computed since the last audit that was passed may be wrong, and so may be what
-  // that audit's own step changed.
+  return state_check_.GiveUp(DescribeFinding(finding, step), good);
+}
+
+// What has been computed since the last audit that was passed may be wrong, and so may be what that
+// audit's own step changed.
+int64_t RankTrainer::VouchedAt(int64_t step) const {
   const int64_t passed = audits_.PassedBefore(step);
-  return state_check_.GiveUp(DescribeFinding(**found, step),
-                             passed < 0 ? context_.last.step : passed - 1);
+  return passed < 0 ? context_.vouched_step : passed - 1;
+}
+
+void RankTrainer::Vouch(int64_t step) {
+  if (leader() && context_.events->on_vouched) context_.events->on_vouched(step);
 }
 
 absl::Status RankTrainer::BrokenWeight(int64_t step, const StepReport& report) {
+  // What was saved of the step before may have been read after the weights had changed.
+  const int64_t good = std::max(step - 2, context_.last.step);
+  lie_ = {.rank = static_cast<int32_t>(report.broken_rank), .step = step, .good_step = good};
   if (absl::Status status = EndSaver(); !status.ok()) return status;
   const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan_);
   const auto broken = static_cast<size_t>(report.broken_weight);
-  // What was saved of the step before may have been read after the weights had changed.
   return state_check_.GiveUp(
-      DescribeBrokenWeight(report.broken_rank, parameters[broken]->name, step),
-      std::max(step - 2, context_.last.step));
+      DescribeBrokenWeight(report.broken_rank, parameters[broken]->name, step), good);
 }
 
 // What ranks tell each other of the gradients of `step`, and their norm.

@@ -34,8 +34,9 @@ struct RunContext {
   const std::atomic<bool>* stop = nullptr;
   // May be null: asks the ranks to leave their group after a step.
   const std::atomic<bool>* regroup = nullptr;
-  AgreedStep last = {};             // the last step already taken
-  bool shows_last = false;          // it has not been shown yet
+  AgreedStep last = {};      // the last step already taken
+  bool shows_last = false;   // it has not been shown yet
+  int64_t vouched_step = 0;  // the last step for which audits vouch, or what the run began with
   std::vector<PastStep> past = {};  // of this run, that earlier groups of ranks have taken
   // Of the weights that the resumed adapter is for; "": not known.
   std::string base_hash = {};
@@ -88,6 +89,9 @@ class RankTrainer {
   absl::Status ExchangeGradients(int64_t step);
   // After the pass of an audited step. DataLoss, as GiveUp makes it, where a rank computes wrong.
   absl::Status Audit(int64_t step, const Pass& pass);
+  // The last step for which audits vouch, where that of `step` is not passed.
+  int64_t VouchedAt(int64_t step) const;
+  void Vouch(int64_t step);
   // Says that weights have changed that nobody had written to. Never OK.
   absl::Status BrokenWeight(int64_t step, const StepReport& report);
   // Runs a pass once more, whose loss or gradient was not finite, and says where the first bad value
@@ -178,6 +182,7 @@ class RankTrainer {
   bool has_mirror_ = false;  // what it mirrors is of the same step
   bool torn_ = false;        // the state is between two steps
   int64_t shown_step_ = -1;
+  LyingRank lie_;
 };
 
 }  // namespace sluice

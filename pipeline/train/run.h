@@ -131,6 +131,9 @@ struct TrainEvents {
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const SaveOutcome&)> on_checkpoint;  // one that was saved
+  // Of a run with audits: what ranks hold, and have saved, of the steps up to `step` is as right as
+  // audits can tell. Before the first step, and where an audit was passed.
+  std::function<void(int64_t step)> on_vouched = {};
   // A checkpoint could not be written; the run goes on without it.
   std::function<void(const absl::Status&)> on_failed_checkpoint;
   std::function<void(const SlowStage&)> on_slow_stage;

@@ -78,6 +78,10 @@ class Run {
       }
       if (absl::Status status = Start(state); !status.ok()) return status;
     }
+    const int64_t vouched = regrouping.vouched_step;
+    context_.vouched_step =
+        vouched < 0 ? context_.last.step : std::min(vouched, context_.last.step);
+    regrouping.held->lie = {};
     RunHistory& history = regrouping.held->history;
     history.CutAfter(context_.last.step);
     context_.past = history.steps;
@@ -204,7 +208,7 @@ class Run {
     }
     if (options_.saving.init.empty()) options_.saving.init = resume_.checkpoint->state.base;
     context_.base_hash = resume_.checkpoint->state.base_hash;
-    context_.last.step = resume_.step;
+    context_.last.step = context_.vouched_step = resume_.step;
     context_.resumed = {
         .step = resume_.step, .steps = options_.training.steps, .differences = resume_.differences};
     return absl::OkStatus();

@@ -43,12 +43,16 @@ struct Regrouping {
   // Where checkpoints of this very run may be, in case that state is lost; empty: nowhere, so that the
   // run then begins as it did the first time.
   std::string checkpoints;
+  // The last step for which audits of earlier groups vouch (TrainEvents::on_vouched); -1: there was no
+  // earlier group, so they vouch for what the run begins with.
+  int64_t vouched_step = -1;
 };
 
 // As TrainRank, for a group of such a run. Where the ranks still hold the whole state of a step
 // between them, they go on from the newest one; else from a checkpoint. It returns, with what this
 // process holds, when the run is done; with TrainSummary::regroups; or with an error, which other
-// ranks may survive: Unavailable or DeadlineExceeded where one of them was lost. Of ranks on a CPU.
+// ranks may survive: Unavailable or DeadlineExceeded where one of them was lost, and any where
+// HeldState::lie says which of them computes wrong. Of ranks on a CPU.
 absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, const Dataset& data,
                                         const TrainOptions& options, const TrainEvents& events,
                                         const std::atomic<bool>* stop,

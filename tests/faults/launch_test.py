@@ -37,12 +37,13 @@ SILENCE = 420  # seconds after which a case says where it waits, and ends
 class Launched:
     """A run under `sluice launch`, whose output is read line by line."""
 
-    def __init__(self, launch, train, model):
+    def __init__(self, launch, train, model, variables=None):
         faulthandler.dump_traceback_later(SILENCE, exit=True)
         self.errors = tempfile.TemporaryFile('w+')
         self.process = subprocess.Popen([OPTIONS.binary, 'launch', *launch, '--', 'train', *model, *train, '--json'],
-                                        stdout=subprocess.PIPE, stderr=self.errors, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, **(variables or {})})
         self.losses, self.events, self.last, self.repeated, self.ended = {}, [], {}, 0, None
+        self.withdrawn = {}  # losses that the run has said to be wrong
 
     def lines(self):
         """Yields each object that the run prints."""
@@ -50,6 +51,9 @@ class Launched:
             found = json.loads(line)
             if 'event' in found:
                 self.events.append(found)
+            if found.get('event') == 'lied':
+                for step in [step for step in self.losses if step > found['from_step']]:
+                    self.withdrawn[step] = self.losses.pop(step)
             if 'loss' in found:
                 step, loss = found['step'], found['loss_hex']
                 self.repeated += step in self.losses

@@ -187,5 +187,27 @@ TEST(ShownStepsTest, ABroughtStepIsShownWhereItWasNot) {
   EXPECT_TRUE(shown.Take({.step = 1}));  // taken again, from a checkpoint
 }
 
+TEST(ShownStepsTest, WhatWasWrongIsShownAgain) {
+  ShownSteps shown;
+  EXPECT_TRUE(shown.Take({.step = 7}));
+  EXPECT_TRUE(shown.Take({.step = 4, .rewinds = true}));
+  EXPECT_FALSE(shown.Take({.step = 4, .unless_shown = true}));
+  EXPECT_TRUE(shown.Take({.step = 5, .unless_shown = true}));
+  EXPECT_FALSE(shown.Take({.step = 5, .unless_shown = true}));
+  // Of a step that was not shown before, either.
+  EXPECT_TRUE(shown.Take({.step = 6, .rewinds = true}));
+  EXPECT_TRUE(shown.Take({.step = 6, .unless_shown = true}));
+}
+
+TEST(ShownStepsTest, AFrameSaysSo) {
+  FrameReader reader;
+  reader.Add(FormatFrame({.step = 4, .rewinds = true}, "wrong"));
+  const std::optional<OutputFrame> frame = reader.Next();
+  ASSERT_TRUE(frame.has_value());
+  EXPECT_TRUE(frame->mark.rewinds);
+  EXPECT_FALSE(frame->mark.unless_shown);
+  EXPECT_EQ(frame->mark.step, 4);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -31,6 +31,8 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
   const auto entry = processes_.find(process);
   if (entry == processes_.end() || entry->second.state == State::kEnded) return;
   Process& from = entry->second;
+  if (from.lies) return;
+  const bool leads = from.state == State::kInGroup && from.rank == 0;
   switch (message.kind) {
     case Kind::kWaiting:
       if (!from.was_ready) events_.push_back({.kind = Event::Kind::kJoined, .process = process});
@@ -54,6 +56,16 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       return;
     case Kind::kReplan:
       return Replan(from, message);
+    case Kind::kVouched:
+      if (leads) vouched_step_ = message.vouched_step;
+      return;
+    case Kind::kLied:
+      return Lied(from, message, now);
+    case Kind::kRewound:
+      if (!leads || lied_in_ == generation_) return;
+      lie_ = {};
+      saved_ = message.saved != 0;
+      return;
     case Kind::kEnding:
       from.state = State::kEnding;
       from.exit_code = message.exit_code;
@@ -74,6 +86,24 @@ void Roster::Replan(const Process& from, const MemberMessage& message) {
   work_ = message.text.data();
 }
 
+// All of the group say the same, but for those that were lost meanwhile; the first one counts. Whether
+// or not the rank is still there, what all of them hold is not to be used.
+void Roster::Lied(const Process& from, const MemberMessage& message, absl::Duration now) {
+  if (from.state != State::kInGroup || lied_in_ == generation_ || !message.lie.found()) return;
+  lied_in_ = generation_;
+  lie_ = message.lie;
+  lie_text_ = message.text.data();
+  // A bit that memory has lost says nothing of audits that came before.
+  vouched_step_ = vouched_step_ < 0 ? lie_.good_step : std::min(vouched_step_, lie_.good_step);
+  broken_ = true;
+  broken_at_ = std::min(broken_at_, now);
+  for (auto& [id, process] : processes_) {
+    if (!Lives(process) || process.rank != lie_.rank) continue;
+    process.lies = true;
+    process.state = State::kEnding;
+  }
+}
+
 void Roster::Leave(Process& process) { process.leaving = true; }
 
 void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
@@ -84,6 +114,7 @@ void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
   const bool leads = was_busy && process.rank == 0 && !process.leaving;
   process.state = State::kEnded;
   if (over_) return;
+  if (process.lies) return Lost(id, process, end, now);
   if (process.exit_code) {
     const int code = *process.exit_code;
     if (leads || (code != kExitDone && code != kExitInterrupted)) {
@@ -120,7 +151,8 @@ void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duratio
                      .rank = process.rank,
                      .end = end,
                      .restarts_left = options_.max_restarts - restarts_,
-                     .hung = process.killed});
+                     .hung = process.killed && !process.lies,
+                     .lie = process.lies ? lie_ : LyingRank()});
 }
 
 void Roster::Grow() { ++to_start_; }
@@ -183,7 +215,7 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
       text_once_stopped_ = text;
       stop_asked_ = true;
     } else {
-      Over(kExitPeerLost, text, now);
+      Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", text) : text, now);
     }
   }
   if (over_) {
@@ -194,6 +226,9 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
     for (const auto& [id, process] : processes_) {
       if (Lives(process)) Send(id, Kind::kStop, &orders);
     }
+  }
+  for (auto& [id, process] : processes_) {
+    if (Lives(process) && process.lies) Kill(id, process, &orders);
   }
   StartProcesses(&orders);
   EndBrokenGroup(now, &orders);
@@ -335,6 +370,8 @@ void Roster::Form(std::vector<Order>* orders) {
   place.last_size = last_size;
   place.givers = static_cast<int>(givers.size());
   place.saved = saved_ ? 1 : 0;
+  place.vouched_step = vouched_step_;
+  place.lie = lie_;
   place.port = ranks.front().second->port;
   place.replans = options_.replans ? 1 : 0;
   place.SetText(work_);

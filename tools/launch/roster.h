@@ -49,7 +49,8 @@ class Roster {
     int rank = -1;  // in the last group; -1: it was in none
     ProcessEnd end = {};
     int restarts_left = 0;
-    bool hung = false;  // it was ended since it did not answer
+    bool hung = false;   // it was ended since it did not answer
+    LyingRank lie = {};  // likewise, since it computes wrong
   };
 
   explicit Roster(const RosterOptions& options);
@@ -93,7 +94,8 @@ class Roster {
     bool was_ready = false;
     bool leaving = false;
     bool sent_away = false;  // told to leave the group, or that there is none any more
-    bool killed = false;     // since it did not answer
+    bool killed = false;     // since it did not answer, or computes wrong
+    bool lies = false;       // it computes wrong; whatever it says is not heard
     int rank = -1;           // in the last group
     int held_rank = -1;
     int port = 0;
@@ -112,6 +114,7 @@ class Roster {
   int LivingRanks() const;
   bool Starts() const;
   void Replan(const Process& from, const MemberMessage& message);
+  void Lied(const Process& from, const MemberMessage& message, absl::Duration now);
   void Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now);
   void Over(int exit_code, std::string text, absl::Duration now);
   void Leave(Process& process);
@@ -144,6 +147,10 @@ class Roster {
   std::vector<int> order_ = {};  // of that one: [rank] its rank in the present one; empty: the same
   std::string work_;             // what the work of the last group's ranks is made for
   int missing_ = -1;             // a rank of it that did not answer
+  int64_t vouched_step_ = -1;
+  LyingRank lie_;         // found, and what it has spoilt may be still there
+  int64_t lied_in_ = 0;   // the generation that found it; 0: none has
+  std::string lie_text_;  // the whole error
   absl::Duration broken_at_ = absl::InfiniteDuration();
   absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
   absl::Duration timeout_ = absl::Seconds(30);

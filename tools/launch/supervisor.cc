@@ -41,6 +41,25 @@ sigset_t HandledSignals() {
   return signals;
 }
 
+// "computes wrong, as the audit of step 10 (stage 1, micro-batch 3) has found, and was ended; ...".
+std::string DescribeLie(const LyingRank& lie) {
+  std::string place;
+  if (lie.stage >= 0) absl::StrAppend(&place, " (stage ", lie.stage);
+  if (lie.stage >= 0 && lie.micro_batch >= 0)
+    absl::StrAppend(&place, ", micro-batch ", lie.micro_batch);
+  if (!place.empty()) place += ")";
+  return absl::StrCat("computes wrong, as the audit of step ", lie.step, place,
+                      " has found, and was ended; what was computed after step ", lie.good_step,
+                      " is not used; test the processor and the memory of this machine");
+}
+
+std::string HowItEnded(const Roster::Event& lost) {
+  if (lost.lie.found()) return DescribeLie(lost.lie);
+  if (lost.hung) return "did not answer, and was ended";
+  if (!lost.end.by_signal) return absl::StrCat("ended with exit code ", lost.end.code);
+  return absl::StrCat("was ended by signal ", lost.end.code, " (", sigdescr_np(lost.end.code), ")");
+}
+
 // What a new process needs that may not be allocated between fork and exec.
 class Command {
  public:
@@ -302,17 +321,14 @@ class Supervisor {
         return;
       case Roster::Event::Kind::kLost: {
         json["event"] = "lost";
-        const std::string signal =
-            absl::StrCat("signal ", event.end.code, " (", sigdescr_np(event.end.code), ")");
-        const std::string how = event.hung ? "did not answer, and was ended"
-                                : event.end.by_signal
-                                    ? absl::StrCat("was ended by ", signal)
-                                    : absl::StrCat("ended with exit code ", event.end.code);
-        recorder_.Ended(event.process, RunHistory::End::kLost, how, MachineTime());
+        recorder_.Ended(event.process, RunHistory::End::kLost,
+                        event.lie.found() ? "computes wrong" : HowItEnded(event), MachineTime());
         json[event.end.by_signal ? "signal" : "exit_code"] = event.end.code;
         json["hung"] = event.hung;
+        json["lied"] = event.lie.found();
         json["restarts_left"] = event.restarts_left;
-        Print(absl::StrCat(who, " ", how, "; ", event.restarts_left, " more may be replaced"),
+        Print(absl::StrCat(who, " ", HowItEnded(event), "; ", event.restarts_left,
+                           " more may be replaced"),
               json);
         return;
       }

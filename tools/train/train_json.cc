@@ -43,6 +43,19 @@ class JsonOutput : public TrainOutput {
     Print(json);
   }
 
+  void Corrected(const CorrectedRun& run) override {
+    const auto known = [](int64_t number) { return number < 0 ? Json() : Json(number); };
+    Json json = {{"event", "lied"}, {"rank", run.lie.rank}};
+    json["stage"] = known(run.lie.stage);
+    json["micro_batch"] = known(run.lie.micro_batch);
+    json["step"] = run.lie.step;
+    json["good_step"] = run.lie.good_step;
+    json["from_step"] = run.step;
+    json["from"] = run.source;
+    if (!run.removed.empty()) json["removed"] = run.removed;
+    Print(json);
+  }
+
   void Step(const StepMetrics& m) override { Print(StepRecord(m, mirror_bytes_)); }
 
   void Evaluated(const Evaluation& e) override { Print(EvaluationRecord(e)); }

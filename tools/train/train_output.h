@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "comm/lying_rank.h"
 #include "pipeline/train/trainer.h"
 #include "tools/text_writer.h"
 #include "tools/train/replanning/replanner.h"
@@ -25,6 +27,14 @@ struct ContinuedRun {
   double bound_seconds = 0;  // Replan's; 0: not known
 };
 
+// A group of ranks that takes steps again which a rank that computes wrong may have spoilt.
+struct CorrectedRun {
+  LyingRank lie;
+  int64_t step = 0;                  // the steps after this one are shown again
+  std::string source;                // of the state: checkpoint or start
+  std::vector<std::string> removed;  // the paths of checkpoints after lie.good_step
+};
+
 // The output of a run. Called from one thread.
 class TrainOutput {
  public:
@@ -35,6 +45,7 @@ class TrainOutput {
   // Called when a run was resumed; it may then have another number of steps than Start was told.
   virtual void Resumed(const ResumedRun& run) = 0;
   virtual void Continued(const ContinuedRun& run) = 0;
+  virtual void Corrected(const CorrectedRun& run) = 0;
   virtual void Step(const StepMetrics& metrics) = 0;
   virtual void Evaluated(const Evaluation& evaluation) = 0;
   virtual void Saved(const SaveOutcome& saved) = 0;

@@ -147,6 +147,17 @@ class TableOutput : public TrainOutput {
           run.stages == 1 ? "" : "s", run.replicas, run.replicas == 1 ? "" : "s", run.partition);
   }
 
+  void Corrected(const CorrectedRun& run) override {
+    ClearBar();
+    std::string removed;
+    for (const std::string& path : run.removed)
+      absl::StrAppend(&removed, removed.empty() ? "; removed " : ", ", BaseName(path));
+    Print(
+        "rank %d has computed wrong, as step %d found: steps from %d on are shown again, "
+        "corrected%s\n",
+        run.lie.rank, run.lie.step, run.step + 1, removed);
+  }
+
   void Step(const StepMetrics& m) override {
     if (first_ == 0) first_ = m.step;
     if (from_ == 0) from_ = m.step;

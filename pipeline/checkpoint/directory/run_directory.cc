@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -144,7 +146,27 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun
   absl::StatusOr<std::unique_ptr<FolderLock>> lock = TakeLock(run.directory);
   status = lock.ok() ? Prepare(run, from) : lock.status();
   if (!status.ok()) return Named(run.directory, status);
-  return std::unique_ptr<RunDirectory>(new RunDirectory(*std::move(lock)));
+  return std::unique_ptr<RunDirectory>(new RunDirectory(run.directory, *std::move(lock)));
+}
+
+absl::StatusOr<std::vector<std::string>> RunDirectory::RemoveAfter(int64_t step) const {
+  std::vector<int64_t> steps = CheckpointsIn(directory_);
+  const auto wrong = std::upper_bound(steps.begin(), steps.end(), step);
+  std::vector<std::string> removed;
+  if (wrong == steps.end()) return removed;
+  absl::Status status = wrong == steps.begin() ? RemoveLatestLink(directory_)
+                                               : PointLatestLink(directory_, *std::prev(wrong));
+  if (!status.ok()) return Named(directory_, status);
+  for (auto last = steps.end(); last != wrong; --last) {
+    const int64_t newest = *std::prev(last);
+    const std::string folder = (fs::path(directory_) / StepFolderName(newest)).string();
+    if (!RemoveCheckpoint(directory_, newest)) {
+      return Refused(absl::StrCat(folder, " cannot be removed: ", std::strerror(errno),
+                                  "; its values may be wrong: remove it, and go on with --resume"));
+    }
+    removed.push_back(folder);
+  }
+  return removed;
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/directory/folder_lock.h"
@@ -35,9 +36,17 @@ class RunDirectory {
   // there is no checkpoint to resume from.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
 
- private:
-  explicit RunDirectory(std::unique_ptr<FolderLock> lock) : lock_(std::move(lock)) {}
+  // Removes the checkpoints after `step`, of a run whose later steps were wrong, the newest first,
+  // and returns their paths. `latest` leads to the newest one that is left before any goes; without
+  // one it is removed. An error where the link or a checkpoint cannot be removed: they are then as
+  // they were, or fewer.
+  absl::StatusOr<std::vector<std::string>> RemoveAfter(int64_t step) const;
 
+ private:
+  RunDirectory(std::string directory, std::unique_ptr<FolderLock> lock)
+      : directory_(std::move(directory)), lock_(std::move(lock)) {}
+
+  const std::string directory_;
   const std::unique_ptr<FolderLock> lock_;
 };
 

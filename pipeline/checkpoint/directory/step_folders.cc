@@ -84,6 +84,24 @@ absl::Status CheckLatestLink(const std::string& directory) {
       absl::StrCat(link.string(), " is not a link that sluice made; move it away"));
 }
 
+absl::Status PointLatestLink(const std::string& directory, int64_t step) {
+  const std::string new_link = OwnPath(directory, kNewLink);
+  disk::Remove(new_link);  // that an earlier one may have left
+  if (disk::Symlink(StepFolderName(step), new_link) != 0)
+    return FileError(errno, absl::StrCat("cannot create the link ", new_link));
+  if (disk::Rename(new_link, (fs::path(directory) / kLatestLink).string()) != 0)
+    return FileError(errno, absl::StrCat("cannot replace the link ", directory, "/", kLatestLink));
+  return SyncDirectory(directory);
+}
+
+absl::Status RemoveLatestLink(const std::string& directory) {
+  const std::string link = (fs::path(directory) / kLatestLink).string();
+  if (!IsThere(link)) return absl::OkStatus();
+  if (disk::Remove(link) != 0)
+    return FileError(errno, absl::StrCat("cannot remove the link ", link));
+  return SyncDirectory(directory);
+}
+
 bool RemoveCheckpoint(const std::string& directory, int64_t step) {
   const std::string aside = RemovingFolder(directory, SomeNonce());
   if (disk::Rename((fs::path(directory) / StepFolderName(step)).string(), aside) != 0) return false;

@@ -27,6 +27,12 @@ absl::Status MoveIntoPlace(const std::string& from, const std::string& directory
 // nothing at all.
 absl::Status CheckLatestLink(const std::string& directory);
 
+// Has DIR/latest lead to step-N beside it, whatever it led to before, so that a crash leaves one of
+// the two. The own folder is there.
+absl::Status PointLatestLink(const std::string& directory, int64_t step);
+// Removes DIR/latest, if it is there.
+absl::Status RemoveLatestLink(const std::string& directory);
+
 // Removes DIR/step-N, which must be a checkpoint, such that half a checkpoint never bears its name.
 // What cannot be removed stays where it is, or in the own folder for the next save to clear away.
 // Whether it is gone from its place.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/failpoints/failpoints.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 
@@ -245,6 +246,43 @@ TEST_F(RunDirectoryTest, ADamagedCheckpointIsStillOurs) {
   Save(30);
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030"));
 }
+
+TEST_F(RunDirectoryTest, RemovesWhatIsWrong) {
+  for (const int64_t step : {10, 20, 30, 40}) Save(step, 9);
+  const std::string foreign = Foreign("step-00000099");
+  const Opened opened = Resume(dir_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto removed = (*opened)->RemoveAfter(29);
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_THAT(*removed, ElementsAre(dir_ + "/step-00000040", dir_ + "/step-00000030"));
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020", "step-00000099"));
+  ExpectStep(dir_, 20);
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
+  EXPECT_TRUE((*opened)->RemoveAfter(20)->empty());
+  ExpectStep(dir_, 20);
+  ASSERT_TRUE((*opened)->RemoveAfter(9).ok());
+  EXPECT_THAT(Names(), ElementsAre("step-00000099"));
+  EXPECT_TRUE(fs::exists(foreign));
+  fs::remove_all(dir_ + "/step-00000099");
+  EXPECT_FALSE(*HasCheckpoint(dir_));
+  Save(5);
+  ExpectStep(dir_, 5);
+}
+
+#ifdef SLUICE_FAILPOINTS
+// A program that is ended between the two leaves a checkpoint to which nothing leads.
+TEST_F(RunDirectoryTest, LeadsToWhatIsRightBeforeItRemovesWhatIsWrong) {
+  for (const int64_t step : {10, 20}) Save(step, 9);
+  const Opened opened = Resume(dir_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ArmFault(Fault{.point = "disk.rename", .hit = 2});
+  const absl::Status status = (*opened)->RemoveAfter(10).status();
+  ArmFault(std::nullopt);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step-00000020 cannot be removed"));
+  ExpectStep(dir_, 10);
+}
+#endif
 
 // A new run over steps 40 to 90 of an old one.
 class OverwriteTest : public RunDirectoryTest {

@@ -14,6 +14,7 @@ namespace sluice {
 namespace {
 
 using Kind = MemberMessage::Kind;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -70,6 +71,9 @@ class World {
   int givers = 0, meetings = 0;  // of the last group; in all
   std::string work;              // that the last group was told
   bool replans = true;           // likewise
+  bool saved = false;            // likewise
+  LyingRank lie;                 // likewise
+  int64_t vouched = 0;           // likewise
   std::vector<int> killed, told_to_regroup, told_back, told_over, told_to_stop;
 
  private:
@@ -88,6 +92,9 @@ class World {
         givers = order.message.givers;
         work = order.message.text.data();
         replans = order.message.replans != 0;
+        saved = order.message.saved != 0;
+        lie = order.message.lie;
+        vouched = order.message.vouched_step;
         if (order.message.rank < order.message.size - givers) held[process] = order.message.rank;
         roster.Take(process, {.kind = Kind::kPrepared}, now);
         return;
@@ -170,6 +177,127 @@ TEST(RosterTest, ReplacesALostRankAndKeepsTheRanksOfTheOthers) {
   EXPECT_TRUE(world.roster.done());
   EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
   EXPECT_THAT(world.roster.text(), HasSubstr("2 processes are left; expected at least 3"));
+}
+
+constexpr LyingRank kLie = {.rank = 1, .stage = 2, .micro_batch = 3, .step = 10, .good_step = 4};
+
+MemberMessage Lied(const LyingRank& lie = kLie) {
+  MemberMessage message{.kind = Kind::kLied, .lie = lie};
+  message.SetText("rank 1 computes wrong");
+  return message;
+}
+
+TEST(RosterTest, ARankThatComputesWrongIsEndedAndReplaced) {
+  World world({.processes = 3, .min_ranks = 3, .max_restarts = 1});
+  world.Settle();
+  EXPECT_EQ(world.vouched, -1);
+  world.Say(0, {.kind = Kind::kVouched, .vouched_step = 4});
+  world.Say(2, {.kind = Kind::kVouched, .vouched_step = 9});  // not rank 0
+  world.Say(0, {.kind = Kind::kSaved});
+  world.held.clear();
+  world.Say(2, Lied());
+  EXPECT_THAT(world.killed, ElementsAre(1));
+  world.Waits(2);
+  // Whatever it says is not heard, of others neither.
+  world.Say(1, Lied({.rank = 0, .step = 10, .good_step = 9}));
+  world.Waits(1);
+  world.Say(0, Lied({.rank = 2, .step = 10, .good_step = 9}));
+  world.Waits(0);
+  EXPECT_THAT(world.killed, ElementsAre(1));
+  EXPECT_EQ(world.meetings, 3);
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2, 3));  // nobody holds anything
+  EXPECT_EQ(world.meetings, 6);
+  EXPECT_EQ(world.lie.rank, 1);
+  EXPECT_EQ(world.lie.step, 10);
+  EXPECT_EQ(world.lie.good_step, 4);
+  EXPECT_EQ(world.vouched, 4);
+  EXPECT_TRUE(world.saved);
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  ASSERT_EQ(events.size(), 5U);
+  EXPECT_EQ(events[3].kind, Roster::Event::Kind::kLost);
+  EXPECT_EQ(events[3].process, 1);
+  EXPECT_EQ(events[3].lie.micro_batch, 3);
+  EXPECT_FALSE(events[3].hung);
+  EXPECT_EQ(events[3].restarts_left, 0);
+}
+
+TEST(RosterTest, EveryGroupIsToldOfTheLieUntilNothingIsLeftOfIt) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Say(0, {.kind = Kind::kSaved});
+  world.Say(0, Lied());
+  world.Waits(0);
+  world.Waits(2);
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+  EXPECT_EQ(world.lie.rank, 1);
+  world.Dies(0);  // before it has removed a checkpoint
+  world.Waits(2);
+  EXPECT_THAT(world.Group(), ElementsAre(2));
+  EXPECT_EQ(world.lie.good_step, 4);
+  EXPECT_TRUE(world.saved);
+  world.Say(2, {.kind = Kind::kRewound, .saved = 0});
+  world.roster.Grow();
+  world.Settle();
+  world.Waits(2);
+  EXPECT_THAT(world.Group(), ElementsAre(2, 3));
+  EXPECT_FALSE(world.lie.found());
+  EXPECT_FALSE(world.saved);
+  EXPECT_EQ(world.vouched, 4);
+}
+
+// It may have lost its peers before it could say who lies.
+TEST(RosterTest, ALiarThatIsBackBeforeItIsFoundIsEndedToo) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Waits(1);
+  world.Say(0, Lied());
+  EXPECT_THAT(world.killed, ElementsAre(1));
+  world.Waits(0);
+  world.Waits(2);
+  EXPECT_EQ(world.meetings, 3);
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+}
+
+// What the others hold is as wrong as if it were still there.
+TEST(RosterTest, ALieCountsThoughTheRankIsGone) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Dies(1);
+  world.Say(0, Lied());
+  world.Waits(0);
+  world.Waits(2);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+  EXPECT_EQ(world.lie.good_step, 4);
+  EXPECT_FALSE(world.roster.TakeEvents().back().lie.found());
+}
+
+// Weights that memory has lost a bit of, of a step that no audit vouches for.
+TEST(RosterTest, ALieDoesNotVouchForMoreThanAuditsDo) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Say(0, {.kind = Kind::kVouched, .vouched_step = 2});
+  world.Say(0, Lied());
+  world.Waits(0);
+  world.Waits(2);
+  world.Dies(1);
+  EXPECT_EQ(world.lie.good_step, 4);
+  EXPECT_EQ(world.vouched, 2);
+}
+
+TEST(RosterTest, EndsWhereTheLiarWasNeeded) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.Say(0, Lied());
+  world.Waits(0);
+  world.Dies(1);
+  EXPECT_THAT(world.told_over, ElementsAre(0));
+  world.Ends(0, kExitInterrupted);
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(),
+              AllOf(HasSubstr("rank 1 computes wrong; "), HasSubstr("1 process is left")));
 }
 
 TEST(RosterTest, GoesOnWithThoseThatAreLeft) {

@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/rank_threads.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
@@ -67,6 +69,11 @@ class MemberTrainer {
       const absl::StatusOr<std::optional<int>> exit_code = InGroup(*place);
       if (exit_code.ok() && *exit_code) return **exit_code;
       const absl::Status& status = exit_code.status();
+      if (held_.lie.found()) {
+        member_.TellLied(held_.lie, DescribeError(status));
+        Forget();
+        continue;
+      }
       if (status.ok() || absl::IsAborted(status)) continue;
       if (!IsLoss(status)) return status;
       if (absl::IsDeadlineExceeded(status)) candidate_.missing = WhereOf(status).peer.value_or(-1);
@@ -74,8 +81,16 @@ class MemberTrainer {
   }
 
  private:
+  // What this process holds is not to be used; how long the steps have taken is still so.
+  void Forget() {
+    RunHistory history = std::move(held_.history);
+    held_ = {};
+    held_.history = std::move(history);
+  }
+
   // An exit code where this process has nothing more to do.
   absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
+    if (place.lie.found()) Forget();
     const int ranks = place.size - place.givers;
     if (absl::Status status = Prepare(ranks, place.work); !status.ok()) return status;
     const int world_size = compiled_.plan->world_size();
@@ -161,6 +176,7 @@ class MemberTrainer {
     };
     regrouping.regroup = &member_.regroup();
     if (place.saved) regrouping.checkpoints = train.saving.directory;
+    regrouping.vouched_step = place.vouched_step;
     const absl::StatusOr<TrainResult> result = TrainMember(
         compiled_.plan, *compiled_.job.data, train, events, &Signals().interrupted, regrouping);
     if (!result.ok()) return result.status();
@@ -171,13 +187,30 @@ class MemberTrainer {
   }
 
   // The directory of --save; once it has a checkpoint of this run, it is that of a run that goes on.
+  // What a rank that computes wrong may have spoilt there is removed.
   absl::Status TakeDirectory(const GroupPlace& place, const TrainOptions& train) {
-    if (!place.saved) return CheckOutputs(question_, train, &saving_);
+    const std::string& directory = train.saving.directory;
+    removed_.clear();
+    saved_ = place.saved;
+    if (saved_ && place.lie.found()) {
+      // Rank 0 of an earlier group may have removed all of them.
+      const absl::StatusOr<bool> has = HasCheckpoint(directory);
+      if (!has.ok()) return has.status();
+      saved_ = *has;
+    }
+    if (!saved_) return CheckOutputs(question_, train, &saving_);
     TrainQuestion question = question_;
     question.overwrite = false;
     TrainOptions options = train;
-    options.saving.resume = options.saving.directory;
-    return CheckOutputs(question, options, &saving_);
+    options.saving.resume = directory;
+    absl::Status status = CheckOutputs(question, options, &saving_);
+    if (!status.ok() || !place.lie.found()) return status;
+    absl::StatusOr<std::vector<std::string>> removed = saving_->RemoveAfter(place.lie.good_step);
+    if (!removed.ok()) return removed.status();
+    removed_ = *std::move(removed);
+    const absl::StatusOr<bool> has = HasCheckpoint(directory);
+    if (has.ok()) saved_ = *has;
+    return has.status();
   }
 
   TrainEvents Events(const GroupPlace& place, std::string* source) {
@@ -199,9 +232,15 @@ class MemberTrainer {
       member_.TellSaved();
       print(saved);
     };
+    events.on_vouched = [this](int64_t step) { member_.TellVouched(step); };
     events.on_begin = [this, &place, plan = compiled_.plan, source,
                        begin = events.on_begin](int64_t step) {
       begin(step);
+      if (place.lie.found()) {
+        output_->Corrected(
+            {.lie = place.lie, .step = step, .source = *source, .removed = removed_});
+        member_.TellRewound(saved_);
+      }
       ContinuedRun run;
       run.step = step;
       run.ranks = plan->world_size();
@@ -265,6 +304,8 @@ class MemberTrainer {
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;
   std::unique_ptr<RunDirectory> saving_;  // where this process is rank 0 and the run saves
+  bool saved_ = false;                    // likewise: it has a checkpoint
+  std::vector<std::string> removed_;      // likewise: those that were wrong
   std::optional<RunOutput> output_;       // likewise
 };
 

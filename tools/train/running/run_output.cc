@@ -109,6 +109,12 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
+void RunOutput::Corrected(const CorrectedRun& run) {
+  writer_.SetMark({.step = run.step, .rewinds = true});
+  output_->Corrected(run);
+  writer_.SetMark({});
+}
+
 void RunOutput::Ready(const CompiledJob& compiled, int rank) {
   const RunRequest& request = compiled.plan->request;
   const nlohmann::ordered_json json = {

@@ -31,6 +31,8 @@ class RunOutput {
   TrainEvents Events(const RunPlan& plan);
   // This rank's group goes on where another one has ended.
   void Continued(const ContinuedRun& run) { output_->Continued(run); }
+  // What was shown of later steps than run.step was wrong.
+  void Corrected(const CorrectedRun& run);
   void Gained(const ReplanGain& gain) { output_->Gained(gain); }
 
   // The end of a run. An error where its results could not be printed or logged.

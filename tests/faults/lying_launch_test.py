@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""`sluice launch` with a rank whose hardware computes wrong: audits name it, it is ended, the others go on from before it could have
+spoilt anything, and the losses that stand and the final weights are those of a run on good hardware.
+
+  tests/faults/lying_launch_test.py BINARY [--seed N] [unittest's own arguments]
+
+BINARY is of a build with failpoints. With SLUICE_LONG_FAULTS=1 bits flip at 60 moments instead of 4, and it prints what was found.
+"""
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import launch_test
+from launch_test import AUTO, LONG, MODEL, Launched, quiet
+
+THREE = ['--stages', '3', '--partition', '0-1,2-3,4-5']
+STEPS = 40
+
+
+def wrong_from(step, rank, what, every):
+    """The fault of a rank of THREE that computes wrong from this step on, in runs that are audited every so many steps."""
+    def hits(of):  # per micro-batch: one for each layer, but tokens have no gradient
+        return 1 if what == 'input' and of == 0 else 2
+    audited = (rank + 1) % 3  # whose micro-batch it computes again
+    hit = (step - 1) * 12 * hits(rank) + (step - 1) // every * hits(audited) + 1
+    return f'rank{rank}-{what}.flip:{hit}:vanish'
+
+
+class LyingLaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(launch_test.OPTIONS.seed)
+        self.directory = tempfile.TemporaryDirectory()
+        self.runs = []
+        self.faults = 0
+        self.save = self.path('out')
+
+    def path(self, name):
+        return os.path.join(self.directory.name, name)
+
+    def tearDown(self):
+        for run in self.runs:
+            run.close()
+        self.directory.cleanup()
+
+    def faulty(self, fault):
+        """The environment of processes of which one has the fault: the first that comes to it."""
+        self.faults += 1
+        return {'SLUICE_FAILPOINT': fault, 'SLUICE_FAILPOINT_ONCE': self.path(f'fault-{self.faults}'), 'OMP_NUM_THREADS': '1'}
+
+    def launch(self, launch, train, fault):
+        self.runs.append(Launched(launch, train, MODEL, self.faulty(fault)))
+        return self.runs[-1]
+
+    def expect_quiet(self, run, flags=()):
+        """The run ends well, having found one liar; returns what it said of that."""
+        code, errors = run.finish()
+        self.assertEqual(code, 0, errors)
+        losses, end = quiet(['--stages', '2', '--steps', str(STEPS), *flags])
+        self.assertEqual(run.losses, losses, errors)
+        for key in ('weights_hash', 'eval_loss', 'final_loss'):
+            self.assertEqual(run.last[key], end[key])
+        self.assertEqual(len(run.named('lied')), 1, errors)
+        lied = run.named('lied')[0]
+        self.assertIn(f'rank {lied["rank"]} ', errors)
+        self.assertIn(f'computes wrong, as the audit of step {lied["step"]}', errors)
+        self.assertLessEqual(lied['from_step'], lied['good_step'])
+        after = run.events.index(lied) + 1
+        self.assertEqual(run.events[after]['event'], 'continued' if len(run.named('replanned')) == 0 else 'replanned')
+        self.assertEqual(run.named('continued')[0]['step'], lied['from_step'])
+        return lied
+
+    def test_goes_on_without_it(self):
+        found = []
+        for case in range(60 if LONG else 4):
+            what = ('forward', 'input', 'gradient', 'memory')[case % 4]
+            rank = case // 4 % 3 if LONG else 1
+            step = self.random.randint(11, 30)
+            with self.subTest(what=what, rank=rank, step=step):
+                # A flip in memory happens once, between two steps; what computes wrong does so from then on.
+                fault = f'rank{rank}-memory.flip:{step}:fail' if what == 'memory' else wrong_from(step, rank, what, 4)
+                run = self.launch(['--processes', '3', '--max-restarts', '1'],
+                                  [*THREE, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '3',
+                                   '--keep', '5', '--overwrite'], fault)
+                lied = self.expect_quiet(run)
+                self.assertEqual(lied['rank'], rank)
+                self.assertEqual(lied['from'], 'checkpoint')
+                self.assertEqual([event['lied'] for event in run.named('lost')], [True])
+                if what == 'memory':
+                    self.assertEqual(lied['step'], step)
+                else:
+                    self.assertEqual(lied['step'], (step + 3) // 4 * 4)  # the first audit of it
+                    self.assertLess(lied['good_step'], step)
+                    self.assertGreaterEqual(lied['micro_batch'], 0)
+                for path in lied.get('removed', []):
+                    self.assertGreater(int(path[-8:]), lied['good_step'])
+                found.append((what, lied['step'] - lied['from_step'], run.named('continued')[0]['seconds']))
+        seconds = sorted(one[2] for one in found)
+        print(f'{len(found)} flips, all named: steps taken again {min(one[1] for one in found)} to {max(one[1] for one in found)}; '
+              f'seconds to the next step: median {seconds[len(seconds) // 2]:.2f}, largest {seconds[-1]:.2f}')
+
+    def test_what_was_shown_is_withdrawn(self):
+        # From step 13 on rank 1 computes wrong, which the audit of step 20 finds; step 10 was audited.
+        rate = ['--lr', '0.05']  # so that wrong bits are soon to be seen
+        run = self.launch(['--processes', '3', '--max-restarts', '1'], [*THREE, *rate, '--steps', str(STEPS), '--audit', '10'],
+                          wrong_from(13, 1, 'forward', 10))
+        lied = self.expect_quiet(run, rate)
+        self.assertEqual((lied['step'], lied['good_step']), (20, 9))
+        self.assertEqual((lied['from_step'], lied['from']), (0, 'start'))  # nothing was saved
+        wrong = [step for step, loss in run.withdrawn.items() if loss != run.losses[step]]
+        self.assertTrue(wrong)
+        self.assertGreaterEqual(min(wrong), 13)
+        self.assertEqual(sorted(run.withdrawn), list(range(1, 20)))
+
+    def test_goes_on_with_fewer(self):
+        run = self.launch(['--processes', '4', '--min-ranks', '3', '--max-restarts', '0'],
+                          [*AUTO, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '2', '--keep', '20'],
+                          'rank2-gradient.flip:300:vanish')
+        lied = self.expect_quiet(run)
+        self.assertEqual(lied['rank'], 2)
+        self.assertEqual(run.named('continued')[0]['ranks'], 3)
+
+    def test_checkpoints_that_are_wrong_are_not_resumed_from(self):
+        # Only two are kept, and both are newer than the last audit that was passed.
+        run = self.launch(['--processes', '3', '--max-restarts', '1'],
+                          [*THREE, '--steps', str(STEPS), '--audit', '10', '--save', self.save, '--save-every', '1'],
+                          wrong_from(15, 0, 'input', 10))
+        lied = self.expect_quiet(run)
+        self.assertLessEqual(lied['from_step'], 9)
+        self.assertIn(os.path.join(self.save, 'step-00000019'), lied['removed'])
+
+    def test_begins_again_from_what_it_was_resumed_from(self):
+        first = self.path('first')
+        quiet(['--stages', '2', '--steps', '5', '--save', first])
+        run = self.launch(['--processes', '3', '--max-restarts', '1'],
+                          [*THREE, '--steps', str(STEPS), '--audit', '10', '--save', self.save, '--resume', first],
+                          wrong_from(13, 1, 'gradient', 10))
+        code, errors = run.finish()
+        self.assertEqual(code, 0, errors)
+        losses, end = quiet(['--stages', '2', '--steps', str(STEPS)])
+        self.assertEqual(run.losses, {step: loss for step, loss in losses.items() if step > 5}, errors)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+        self.assertEqual(run.named('lied')[0]['from_step'], 5)
+
+    def test_one_that_is_lost_later_is_replaced_as_ever(self):
+        run = self.launch(['--processes', '3', '--max-restarts', '2'],
+                          [*THREE, '--steps', str(STEPS), '--audit', '5', '--mirror', '--save', self.save, '--save-every', '4',
+                           '--keep', '5'], wrong_from(12, 2, 'forward', 5))
+        killed = False
+        for line in run.lines():
+            if line.get('step') == 25 and 'loss' in line and run.named('lied') and not killed:
+                killed = True
+                os.kill(self.random.choice(run.pids()), 9)
+        code = run.ended
+        run.errors.seek(0)
+        self.assertEqual(code, 0, run.errors.read())
+        losses, end = quiet(['--stages', '2', '--steps', str(STEPS)])
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+        self.assertEqual([event['lied'] for event in run.named('lost')], [True, False])
+        self.assertEqual(run.named('continued')[1]['from'], 'memory')
+
+    def test_what_a_group_had_before_is_not_trusted(self):
+        # The ranks that go on from memory after the kill go on from what was wrong already; their first audit finds it.
+        run = self.launch(['--processes', '3', '--max-restarts', '2'],
+                          [*THREE, '--steps', '110', '--audit', '50', '--mirror', '--save', self.save, '--save-every', '7', '--keep', 'all'],
+                          wrong_from(53, 1, 'forward', 50))
+        killed = False
+        for line in run.lines():
+            if line.get('step') == 55 and 'loss' in line and not killed:
+                killed = True
+                os.kill(run.pids()[2], 9)
+        run.errors.seek(0)
+        self.assertEqual(run.ended, 0, run.errors.read())
+        losses, end = quiet(['--stages', '2', '--steps', '110'])
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+        lied = run.named('lied')[0]
+        self.assertEqual((lied['step'], lied['good_step'], lied['from_step']), (100, 49, 49))
+
+    def test_ends_where_two_cannot_tell(self):
+        run = self.launch(['--processes', '2', '--max-restarts', '5'], ['--stages', '2', '--steps', str(STEPS), '--audit', '4'],
+                          'rank1-forward.flip:500:vanish')
+        code, errors = run.finish()
+        self.assertEqual(code, 5, errors)
+        self.assertIn('the hardware of rank 1 or rank 0 computes wrong', errors.replace('rank 0 or rank 1', 'rank 1 or rank 0'))
+        self.assertEqual(run.events, [])
+
+    def test_ends_where_too_few_are_left(self):
+        run = self.launch(['--processes', '3', '--max-restarts', '0'],
+                          [*THREE, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '1', '--keep', '9'],
+                          wrong_from(13, 1, 'forward', 4))
+        code, errors = run.finish()
+        self.assertEqual(code, 5, errors)
+        self.assertRegex(errors, r'rank 1, stage \d, micro-batch \d+, audit of step 16: the hardware of rank 1 computes wrong')
+        self.assertIn('step-00000011: go on from it with --resume', errors)
+        self.assertIn('2 processes are left; expected at least 3 (--min-ranks)', errors)
+
+    def test_a_table_says_which_rows_are_shown_again(self):
+        command = [launch_test.OPTIONS.binary, 'launch', '--processes', '3', '--max-restarts', '1', '--', 'train', *MODEL, *THREE,
+                   '--steps', str(STEPS), '--audit', '10', '--save', self.save, '--save-every', '4', '--keep', '9']
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=launch_test.SILENCE,
+                              env={**os.environ, **self.faulty(wrong_from(13, 0, 'forward', 10))})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = ('rank 0 has computed wrong, as step 20 found: steps from 9 on are shown again, corrected; removed step-00000016, '
+                'step-00000012')
+        before, found, after = done.stdout.partition(said)
+        self.assertTrue(found, done.stdout)
+        rows = [[int(row) for row in re.findall(r'^ +(\d+) +\d+\.\d+ ', text, re.MULTILINE)] for text in (before, after)]
+        self.assertIn(18, rows[0])
+        self.assertEqual(rows[1], [step for step in range(9, STEPS + 1) if step % 2 == 0])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('binary')
+    parser.add_argument('--seed', type=int, default=1)
+    launch_test.OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == '__main__':
+    main()
