@@ -39,8 +39,8 @@ struct GroupPlace {
   std::string work = {};    // as given to AskToReplan; "": nobody has, of these processes
   // The last step for which audits vouch (TellVouched); -1: nobody has told.
   int64_t vouched_step = -1;
-  // Found by an earlier group. Until TellRewound, whatever this process holds is not to be used, nor
-  // are checkpoints after lie.good_step.
+  // Found by an earlier group. Until TellRewound, what this process holds is not to be used, unless
+  // lie.others_hold_right, nor are checkpoints after lie.good_step.
   LyingRank lie = {};
 };
 

@@ -350,13 +350,17 @@ absl::StatusOr<AuditFinding> Audits::Settle(const Work& work, const Answers& ans
       .verdict = Judge(known)};
 }
 
-int64_t Audits::PassedBefore(int64_t step) const {
+int64_t Audits::Cycle() const {
   // Ranks may have different numbers of stages; they begin anew together where all have been
   // audited.
   int64_t stages = 1;
   for (const RankProgram& program : plan_.train)
     stages = std::max(stages, static_cast<int64_t>(program.stages.size()));
-  const int64_t before = step - stages * plan_.request.audit_every;
+  return stages * plan_.request.audit_every;
+}
+
+int64_t Audits::PassedBefore(int64_t step) const {
+  const int64_t before = step - Cycle();
   return first_step_ >= 0 && before >= first_step_ ? before : -1;
 }
 

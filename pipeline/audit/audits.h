@@ -65,6 +65,8 @@ class Audits {
 
   // The last step whose audit of the same stages as in `step` was passed; -1: none.
   int64_t PassedBefore(int64_t step) const;
+  // Steps from one audit of a stage to the next one.
+  int64_t Cycle() const;
   AuditCost cost() const;
 
  private:

@@ -61,7 +61,7 @@ struct HeldState {
   int64_t steps = 0;           // of the run, in all
   RunHistory history = {};     // as far as this process knows it
   // Why its group has ended, where an audit has found who computes wrong: none of this is then to be
-  // used but for the history.
+  // used but for the history, unless others_hold_right.
   LyingRank lie = {};
 };
 

@@ -466,14 +466,31 @@ int64_t RankTrainer::VouchedAt(int64_t step) const {
   return passed < 0 ? context_.vouched_step : passed - 1;
 }
 
+SavePoint RankTrainer::PointOf(int64_t step) const {
+  SavePoint point{.step = step, .base_hash = base_hash_};
+  if (!plan_.audits()) return point;
+  // Where audits find something, from which step they will have the run go on by then.
+  point.stays = {vouched_step_};
+  const int64_t every = plan_.request.audit_every;
+  const int64_t first = std::max(vouched_step_, step - audits_.Cycle() - every);
+  for (int64_t audit = step / every * every; audit - 1 > first; audit -= every)
+    point.stays.push_back(audit - 1);
+  return point;
+}
+
 void RankTrainer::Vouch(int64_t step) {
+  vouched_step_ = step;
   if (leader() && context_.events->on_vouched) context_.events->on_vouched(step);
 }
 
 absl::Status RankTrainer::BrokenWeight(int64_t step, const StepReport& report) {
   // What was saved of the step before may have been read after the weights had changed.
   const int64_t good = std::max(step - 2, context_.last.step);
-  lie_ = {.rank = static_cast<int32_t>(report.broken_rank), .step = step, .good_step = good};
+  lie_ = {.rank = static_cast<int32_t>(report.broken_rank),
+          .step = step,
+          .good_step = good,
+          .others_hold_right = true};
+  has_next_gradients_ = false;  // of the step that is broken
   if (absl::Status status = EndSaver(); !status.ok()) return status;
   const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan_);
   const auto broken = static_cast<size_t>(report.broken_weight);
@@ -613,7 +630,7 @@ absl::Status RankTrainer::SaveNow(int64_t step, const std::string& directory, bo
   TrainOptions options = options_;
   options.saving.directory = directory;
   const absl::StatusOr<SaveOutcome> outcome =
-      SaveRun(state_, options, *context_.data, step, base_hash_, world_);
+      SaveRun(state_, options, *context_.data, PointOf(step), world_);
   if (!outcome.ok()) return outcome.status();
   if (must && !outcome->failed.ok()) return outcome->failed;
   Saved(step, directory, *outcome);
@@ -628,7 +645,7 @@ absl::Status RankTrainer::Save(int64_t step) {
   if (absl::Status status = FinishSave(); !status.ok()) return status;
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   saving_ = std::make_unique<SaveUnderWay>();
-  saving_->step = step;
+  saving_->point = PointOf(step);
   saving_->began = SteadyNanoseconds();
   saving_->saver = std::make_unique<BackgroundSave>(
       [this, background, under_way = saving_.get()](const std::function<void()>& on_read) {
@@ -652,7 +669,7 @@ absl::StatusOr<SaveOutcome> RankTrainer::RunSaver(Communicator& world, SaveUnder
   if (!bad.ok()) return bad.status();
   under_way.not_finite = *std::move(bad);
   if (!under_way.not_finite.empty()) return SaveOutcome();
-  return SaveRun(state_, options_, *context_.data, under_way.step, base_hash_, world, on_read);
+  return SaveRun(state_, options_, *context_.data, under_way.point, world, on_read);
 }
 
 absl::Status RankTrainer::AwaitSaver() {
@@ -667,7 +684,7 @@ absl::Status RankTrainer::AwaitSaver() {
     });
   }
   if (status.ok()) status = rounds.Finish();
-  return status.ok() ? state_check_.CheckAnswer(saving_->step, saving_->not_finite) : status;
+  return status.ok() ? state_check_.CheckAnswer(saving_->point.step, saving_->not_finite) : status;
 }
 
 absl::Status RankTrainer::EndSaver() {
@@ -688,7 +705,7 @@ absl::Status RankTrainer::EndSaver() {
 absl::Status RankTrainer::FinishSave() {
   if (saving_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<SaveOutcome> outcome = EndOfSave();
-  const int64_t step = saving_->step;
+  const int64_t step = saving_->point.step;
   trace_.AppendBackground(TracePhase::kCheckpoint, step, saving_->began, saving_->ended);
   saving_ = nullptr;
   if (outcome.ok()) Saved(step, options_.saving.directory, *outcome);

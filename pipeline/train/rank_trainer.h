@@ -20,6 +20,7 @@
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/background_save.h"
 #include "pipeline/train/run.h"
+#include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/slow_stage.h"
 #include "pipeline/train/state_check.h"
 
@@ -66,7 +67,7 @@ class RankTrainer {
 
  private:
   struct SaveUnderWay {
-    int64_t step = 0;
+    SavePoint point;
     int64_t began = 0;       // SteadyNanoseconds
     int64_t ended = 0;       // likewise, once the saver is done
     bool awaited = false;    // by AwaitSaver
@@ -92,6 +93,7 @@ class RankTrainer {
   // The last step for which audits vouch, where that of `step` is not passed.
   int64_t VouchedAt(int64_t step) const;
   void Vouch(int64_t step);
+  SavePoint PointOf(int64_t step) const;
   // Says that weights have changed that nobody had written to. Never OK.
   absl::Status BrokenWeight(int64_t step, const StepReport& report);
   // Runs a pass once more, whose loss or gradient was not finite, and says where the first bad value
@@ -182,6 +184,7 @@ class RankTrainer {
   bool has_mirror_ = false;  // what it mirrors is of the same step
   bool torn_ = false;        // the state is between two steps
   int64_t shown_step_ = -1;
+  int64_t vouched_step_ = 0;  // the last one for which audits vouch
   LyingRank lie_;
 };
 

@@ -176,10 +176,10 @@ std::string Join(const std::vector<std::string>& parts) {
 }  // namespace
 
 absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
-                                    const Dataset& data, int64_t step, const std::string& base_hash,
+                                    const Dataset& data, const SavePoint& point,
                                     Communicator& world, const std::function<void()>& on_read) {
   const RunPlan& plan = state.plan();
-  const std::string base = base_hash.empty() ? "" : WholePath(options.saving.init);
+  const std::string base = point.base_hash.empty() ? "" : WholePath(options.saving.init);
   absl::StatusOr<std::vector<CheckpointFile>> files =
       LayOutCheckpoint(plan, options.saving.shard_bytes, FolderOf(base));
   if (!files.ok()) return files.status();
@@ -190,9 +190,9 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
   }
   SaveRequest request;
   request.directory = options.saving.directory;
-  request.state = Describe(plan, options, data, step);
+  request.state = Describe(plan, options, data, point.step);
   request.state.base = base;
-  request.state.base_hash = base_hash;
+  request.state.base_hash = point.base_hash;
   request.files = *std::move(files);
   request.timeout = options.watching.timeout;
   HostReader reader(&state.device(), state.stream());
@@ -201,6 +201,7 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
                      count, &reader);
   };
   request.keep = options.saving.keep;
+  request.stays = point.stays;
   request.on_read = on_read;
   return SaveTogether(request, world);
 }

@@ -26,13 +26,19 @@ struct ResumePoint {
   std::vector<std::string> differences;
 };
 
-// Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory,
-// as SaveTogether does. Called by every rank of `world`, between steps: each writes what it holds
-// into files that are the same however the state was divided.
-// `base_hash` (base_hash.h) is of what an adapter is for, which is not written. `on_read` (may be
-// empty) is called as soon as the state may change, unless a rank is lost before.
+// What is saved of a run, beside what its ranks hold.
+struct SavePoint {
+  int64_t step = 0;
+  std::string base_hash = {};       // base_hash.h: of what an adapter is for, which is not written
+  std::vector<int64_t> stays = {};  // as SaveRequest's
+};
+
+// Writes weights and optimizer state of all ranks at `point` below options.saving.directory, as
+// SaveTogether does. Called by every rank of `world`, between steps: each writes what it holds
+// into files that are the same however the state was divided. `on_read` (may be empty) is called as
+// soon as the state may change, unless a rank is lost before.
 absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
-                                    const Dataset& data, int64_t step, const std::string& base_hash,
+                                    const Dataset& data, const SavePoint& point,
                                     Communicator& world, const std::function<void()>& on_read = {});
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,

@@ -43,13 +43,19 @@ absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
     absl::Status ended = rounds.Finish();
     return ended.ok() ? why : ended;
   }
+  // What came after an audit that was passed may be wrong without looking so.
+  const bool later_too = WhereOf(why).moment != Where::Moment::kAudit;
   std::string good;
   absl::Status looked = rounds.Do([&] {
-    good = NewestGoodCheckpoint(path, step);
+    good = NewestGoodCheckpoint(path, step, later_too);
     return absl::OkStatus();
   });
   if (!looked.ok()) return looked;
-  const std::string advice = good.empty() ? absl::StrCat("there is no good checkpoint in ", path)
+  const std::string none = later_too
+                               ? absl::StrCat("there is no good checkpoint in ", path)
+                               : absl::StrCat("there is no checkpoint up to step ", step, " in ",
+                                              path, ", and later ones may be wrong: begin anew");
+  const std::string advice = good.empty() ? none
                                           : absl::StrCat("the newest good checkpoint is ", good,
                                                          ": go on from it with --resume");
   return WithSuffix(why, absl::StrCat("; ", advice));

@@ -68,7 +68,8 @@ class LyingLaunchTest(unittest.TestCase):
         lied = run.named('lied')[0]
         self.assertIn(f'rank {lied["rank"]} ', errors)
         self.assertIn(f'computes wrong, as the audit of step {lied["step"]}', errors)
-        self.assertLessEqual(lied['from_step'], lied['good_step'])
+        if lied['from'] != 'memory':
+            self.assertLessEqual(lied['from_step'], lied['good_step'])
         after = run.events.index(lied) + 1
         self.assertEqual(run.events[after]['event'], 'continued' if len(run.named('replanned')) == 0 else 'replanned')
         self.assertEqual(run.named('continued')[0]['step'], lied['from_step'])
@@ -125,13 +126,39 @@ class LyingLaunchTest(unittest.TestCase):
         self.assertEqual(run.named('continued')[0]['ranks'], 3)
 
     def test_checkpoints_that_are_wrong_are_not_resumed_from(self):
-        # Only two are kept, and both are newer than the last audit that was passed.
+        # Of the newest only two are kept, and both are newer than the last audit that was passed.
         run = self.launch(['--processes', '3', '--max-restarts', '1'],
                           [*THREE, '--steps', str(STEPS), '--audit', '10', '--save', self.save, '--save-every', '1'],
                           wrong_from(15, 0, 'input', 10))
         lied = self.expect_quiet(run)
-        self.assertLessEqual(lied['from_step'], 9)
-        self.assertIn(os.path.join(self.save, 'step-00000019'), lied['removed'])
+        self.assertEqual(lied['from_step'], 9)
+        self.assertEqual(lied['removed'], [os.path.join(self.save, f'step-000000{step}') for step in (19, 18)])
+        # Those that were kept because of audits went as audits were passed.
+        left = sorted(int(name[-8:]) for name in os.listdir(self.save) if name.startswith('step-'))
+        self.assertEqual(left[-2:], [STEPS - 1, STEPS])
+        self.assertLessEqual(len(left), 4)
+
+    def test_what_a_finding_goes_back_to_is_kept(self):
+        # Each rank has two stages, which are audited in turn, so the last audit of one is two audits ago.
+        for step in range(15, 24, 3):
+            run = self.launch(['--processes', '3', '--max-restarts', '1'],
+                              ['--stages', '3', '--chunks', '2', '--schedule', 'interleaved', '--partition', '0,1,2,3,4,5', '--steps',
+                               str(STEPS), '--audit', '3', '--save', self.save, '--save-every', '1', '--overwrite'],
+                              f'rank1-gradient.flip:{step * 24}:vanish')
+            lied = self.expect_quiet(run)
+            self.assertEqual((lied['from_step'], lied['from']), (lied['good_step'], 'checkpoint'))
+            self.assertEqual(lied['good_step'], lied['step'] - 7)
+
+    def test_of_memory_that_loses_a_bit_the_mirror_has_the_rest(self):
+        # Two ranks suffice: each knows what it has written, and nobody has made an update of the bit yet.
+        for ranks in (2, 3):
+            run = self.launch(['--processes', str(ranks), '--max-restarts', '1'],
+                              ['--stages', str(ranks), '--steps', str(STEPS), '--audit', '5', '--mirror', '--save', self.save,
+                               '--save-every', '1', '--overwrite'], 'rank1-memory.flip:23:fail')
+            lied = self.expect_quiet(run)
+            self.assertEqual((lied['rank'], lied['step'], lied['from_step'], lied['from']), (1, 23, 22, 'memory'))
+            self.assertEqual(lied['removed'], [os.path.join(self.save, 'step-00000022')])  # it may have been read just then
+            self.assertEqual((run.withdrawn, run.repeated), ({}, 0))
 
     def test_begins_again_from_what_it_was_resumed_from(self):
         first = self.path('first')
@@ -167,7 +194,7 @@ class LyingLaunchTest(unittest.TestCase):
     def test_what_a_group_had_before_is_not_trusted(self):
         # The ranks that go on from memory after the kill go on from what was wrong already; their first audit finds it.
         run = self.launch(['--processes', '3', '--max-restarts', '2'],
-                          [*THREE, '--steps', '110', '--audit', '50', '--mirror', '--save', self.save, '--save-every', '7', '--keep', 'all'],
+                          [*THREE, '--steps', '110', '--audit', '50', '--mirror', '--save', self.save, '--save-every', '7'],
                           wrong_from(53, 1, 'forward', 50))
         killed = False
         for line in run.lines():
@@ -183,16 +210,20 @@ class LyingLaunchTest(unittest.TestCase):
         self.assertEqual((lied['step'], lied['good_step'], lied['from_step']), (100, 49, 49))
 
     def test_ends_where_two_cannot_tell(self):
-        run = self.launch(['--processes', '2', '--max-restarts', '5'], ['--stages', '2', '--steps', str(STEPS), '--audit', '4'],
-                          'rank1-forward.flip:500:vanish')
+        # Rank 1 computes wrong from step 14 on, and step 12 was audited.
+        run = self.launch(['--processes', '2', '--max-restarts', '5'],
+                          ['--stages', '2', '--partition', '0-2,3-5', '--steps', str(STEPS), '--audit', '4', '--save', self.save,
+                           '--save-every', '13'], 'rank1-forward.flip:500:vanish')
         code, errors = run.finish()
         self.assertEqual(code, 5, errors)
         self.assertIn('the hardware of rank 1 or rank 0 computes wrong', errors.replace('rank 0 or rank 1', 'rank 1 or rank 0'))
+        self.assertIn(f'there is no checkpoint up to step 11 in {self.save}, and later ones may be wrong: begin anew', errors)
+        self.assertTrue(os.path.exists(os.path.join(self.save, 'step-00000013')))
         self.assertEqual(run.events, [])
 
     def test_ends_where_too_few_are_left(self):
         run = self.launch(['--processes', '3', '--max-restarts', '0'],
-                          [*THREE, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '1', '--keep', '9'],
+                          [*THREE, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '1'],
                           wrong_from(13, 1, 'forward', 4))
         code, errors = run.finish()
         self.assertEqual(code, 5, errors)

@@ -266,8 +266,10 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::NonNegativeNumber);
   group
       .Add("--keep", flags->keep,
-           absl::StrCat("How many of the newest checkpoints stay, or 'all' (default: ",
-                        kCheckpointsKept, ")"))
+           absl::StrCat(
+               "How many of the newest checkpoints stay, or 'all' (default: ", kCheckpointsKept,
+               "); with --audit also those from which a run would go on without a rank "
+               "that computes wrong"))
       ->needs("--save");
   group.Add(
       "--resume", options.saving.resume,

@@ -27,11 +27,11 @@ struct ContinuedRun {
   double bound_seconds = 0;  // Replan's; 0: not known
 };
 
-// A group of ranks that takes steps again which a rank that computes wrong may have spoilt.
+// A group of ranks that goes on from before what a rank that computes wrong may have spoilt.
 struct CorrectedRun {
   LyingRank lie;
   int64_t step = 0;                  // the steps after this one are shown again
-  std::string source;                // of the state: checkpoint or start
+  std::string source;                // of the state: memory, checkpoint or start
   std::vector<std::string> removed;  // the paths of checkpoints after lie.good_step
 };
 

@@ -152,10 +152,12 @@ class TableOutput : public TrainOutput {
     std::string removed;
     for (const std::string& path : run.removed)
       absl::StrAppend(&removed, removed.empty() ? "; removed " : ", ", BaseName(path));
-    Print(
-        "rank %d has computed wrong, as step %d found: steps from %d on are shown again, "
-        "corrected%s\n",
-        run.lie.rank, run.lie.step, run.step + 1, removed);
+    const std::string again =
+        run.source == "memory"
+            ? "what the others hold and have shown is right"
+            : absl::StrCat("steps from ", run.step + 1, " on are shown again, corrected");
+    Print("rank %d has computed wrong, as step %d found: %s%s\n", run.lie.rank, run.lie.step, again,
+          removed);
   }
 
   void Step(const StepMetrics& m) override {

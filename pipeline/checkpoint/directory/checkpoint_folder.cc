@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -21,11 +22,17 @@ namespace fs = std::filesystem;
 
 // Steps beyond the one just saved are of a run that was given up; they go once they are overtaken.
 std::vector<std::string> Prune(const std::string& directory, int64_t saved, int keep,
+                               const std::vector<int64_t>& stays,
                                const std::function<void()>& next) {
   std::vector<int64_t> steps = CheckpointsIn(directory);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), saved), steps.end());
+  const std::vector<int64_t> all = steps;
   const size_t kept = std::min(steps.size(), static_cast<size_t>(keep));
   steps.resize(steps.size() - kept);
+  for (const int64_t step : stays) {
+    const auto after = std::upper_bound(all.begin(), all.end(), step);
+    if (after != all.begin()) std::erase(steps, *std::prev(after));
+  }
   std::vector<std::string> removed;
   for (const int64_t step : steps) {
     next();
@@ -72,6 +79,7 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
 absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
                                                          std::map<std::string, FileRecord> files,
                                                          int keep,
+                                                         const std::vector<int64_t>& stays,
                                                          const std::function<void()>& next) {
   assert(keep >= 1 && state.step >= 0);
   const fs::path dir = directory_;
@@ -98,7 +106,7 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
   // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
   next();
   RemoveReplaced(directory_, state.step);
-  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep, next)};
+  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep, stays, next)};
 }
 
 }  // namespace sluice

@@ -38,11 +38,13 @@ class CheckpointFolder {
 
   // Adds config.json, the model's other files, and state.json, which lists them and `files`, all on
   // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
-  // replaces and all but the newest `keep` of the checkpoints up to this step. FailedPrecondition
-  // where its name, or `latest`, belongs to something that sluice did not make. Call it once.
+  // replaces and all but the newest `keep` of the checkpoints up to this step; the newest one up to
+  // each step of `stays` stays, too. FailedPrecondition where its name, or `latest`, belongs to
+  // something that sluice did not make. Call it once.
   // `next` is called between pieces of this work, for whoever watches its progress.
   absl::StatusOr<CommittedFolder> Commit(const RunState& state,
                                          std::map<std::string, FileRecord> files, int keep,
+                                         const std::vector<int64_t>& stays,
                                          const std::function<void()>& next);
 
  private:

@@ -114,9 +114,11 @@ bool HasFiniteTensors(const fs::path& folder, const StateFile& state) {
 }
 
 // The newest checkpoint in `directory` that is whole and finite, other than that of step `without`,
-// earlier ones than `end` first; "" without any.
-std::string NewestGood(const fs::path& directory, int64_t end, int64_t without) {
+// earlier ones than `end` first, and if `later_too` then the others; "" without any.
+std::string NewestGood(const fs::path& directory, int64_t end, int64_t without,
+                       bool later_too = true) {
   std::vector<int64_t> steps = StepsIn(directory.string());
+  if (!later_too) std::erase_if(steps, [end](int64_t step) { return step >= end; });
   const auto later = std::lower_bound(steps.begin(), steps.end(), end);
   std::reverse(steps.begin(), later);
   std::reverse(later, steps.end());
@@ -298,11 +300,11 @@ absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {
   return status.ok() ? status : WithAdvice(status, checkpoint.path);
 }
 
-std::string NewestGoodCheckpoint(const std::string& path, int64_t step) {
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step, bool later_too) {
   const fs::path given = WithoutSlash(path);
   const bool is_one = given.filename() == kLatestLink || Exists(given / kStateFile) ||
                       ParseStepFolder(given.filename().string()).has_value();
-  return NewestGood(is_one ? DirectoryOf(given) : given, step + 1, /*without=*/-1);
+  return NewestGood(is_one ? DirectoryOf(given) : given, step + 1, /*without=*/-1, later_too);
 }
 
 }  // namespace sluice

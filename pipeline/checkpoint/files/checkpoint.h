@@ -60,9 +60,9 @@ absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& pat
 absl::StatusOr<bool> HasCheckpoint(const std::string& path);
 
 // The checkpoint to go on from after `step` steps of a run that saves to `path`, or was resumed
-// from it (a directory of checkpoints, or one of them): the newest one up to that step, else the
-// newest of all, that is whole and has finite values only. "" without any.
-std::string NewestGoodCheckpoint(const std::string& path, int64_t step);
+// from it (a directory of checkpoints, or one of them): the newest one up to that step, else, if
+// `later_too`, the newest of all, that is whole and has finite values only. "" without any.
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step, bool later_too = true);
 
 }  // namespace sluice
 

@@ -236,8 +236,9 @@ class Save {
     absl::Status status = absl::OkStatus();
     if (leads()) {
       status = Try(committing, "puts a checkpoint in its place", [this](const Next& next) {
-        absl::StatusOr<CommittedFolder> committed = folder_->Commit(
-            request_.state, records_, request_.keep, [&next] { next().IgnoreError(); });
+        absl::StatusOr<CommittedFolder> committed =
+            folder_->Commit(request_.state, records_, request_.keep, request_.stays,
+                            [&next] { next().IgnoreError(); });
         if (!committed.ok()) return committed.status();
         outcome_.path = std::move(committed->path);
         outcome_.removed = std::move(committed->removed);

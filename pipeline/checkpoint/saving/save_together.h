@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
 #define SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,11 +30,13 @@ struct SaveRequest {
   std::function<void()> on_read = {};
   absl::Duration timeout;  // for a rank to show that it is still there
   int keep = kCheckpointsKept;
+  // The newest checkpoint up to each of these steps stays, too.
+  std::vector<int64_t> stays = {};
 };
 
 // Saves DIRECTORY/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to
-// it, and removes all but the newest `keep` of the checkpoints up to N; nothing else there is
-// touched. One run at a time may save to a directory: run_directory.h keeps others out.
+// it, and removes all but the newest `keep` and those that stay of the checkpoints up to N; nothing
+// else there is touched. One run at a time may save to a directory: run_directory.h keeps others out.
 // Where a rank cannot write, all go on to the end together and SaveOutcome::failed says why:
 // ResourceExhausted when the disk is full, FailedPrecondition where step-N, `latest` or .sluice is
 // not ours, InvalidArgument when a hyper-parameter is not finite or `more` is no JSON object. After

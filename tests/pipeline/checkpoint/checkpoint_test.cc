@@ -264,6 +264,8 @@ TEST_F(CheckpointTest, ShardsComeBackAsOneFile) {
   ExpectStep(dir_, 10);
   EXPECT_EQ(CheckFinite(*OpenCheckpoint(dir_)), absl::OkStatus());
   EXPECT_EQ(NewestGoodCheckpoint(dir_, 10), folder);
+  EXPECT_EQ(NewestGoodCheckpoint(dir_, 9), folder);
+  EXPECT_EQ(NewestGoodCheckpoint(dir_, 9, /*later_too=*/false), "");
   shard_bytes_ = kShardBytes;  // as a run does that goes on with a program of another limit
   Save(10);
   EXPECT_THAT(NamesIn(folder), ElementsAre("config.json", "model.safetensors",

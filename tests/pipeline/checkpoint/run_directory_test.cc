@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/failpoints/failpoints.h"
+#include "pipeline/checkpoint/directory/checkpoint_folder.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 
@@ -267,6 +268,21 @@ TEST_F(RunDirectoryTest, RemovesWhatIsWrong) {
   EXPECT_FALSE(*HasCheckpoint(dir_));
   Save(5);
   ExpectStep(dir_, 5);
+}
+
+TEST_F(RunDirectoryTest, SomeStayBesideTheNewest) {
+  const auto save = [this](int64_t step, const std::vector<int64_t>& stays) {
+    const auto folder = CheckpointFolder::Create(dir_);
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    ASSERT_TRUE((*folder)->Commit(SomeState(step), {}, 2, stays, [] {}).ok());
+  };
+  for (const int64_t step : {10, 20, 30, 40}) save(step, {25, 9});
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000040"));
+  save(50, {20, 39, 90});
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000040",
+                                   "step-00000050"));
+  save(60, {});
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000050", "step-00000060"));
 }
 
 #ifdef SLUICE_FAILPOINTS

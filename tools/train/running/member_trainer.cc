@@ -71,7 +71,8 @@ class MemberTrainer {
       const absl::Status& status = exit_code.status();
       if (held_.lie.found()) {
         member_.TellLied(held_.lie, DescribeError(status));
-        Forget();
+        ForgetWhatIsWrong(held_.lie);
+        held_.lie = {};
         continue;
       }
       if (status.ok() || absl::IsAborted(status)) continue;
@@ -81,8 +82,9 @@ class MemberTrainer {
   }
 
  private:
-  // What this process holds is not to be used; how long the steps have taken is still so.
-  void Forget() {
+  // How long the steps have taken is as true as it was.
+  void ForgetWhatIsWrong(const LyingRank& lie) {
+    if (!lie.found() || lie.others_hold_right) return;
     RunHistory history = std::move(held_.history);
     held_ = {};
     held_.history = std::move(history);
@@ -90,7 +92,7 @@ class MemberTrainer {
 
   // An exit code where this process has nothing more to do.
   absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
-    if (place.lie.found()) Forget();
+    ForgetWhatIsWrong(place.lie);
     const int ranks = place.size - place.givers;
     if (absl::Status status = Prepare(ranks, place.work); !status.ok()) return status;
     const int world_size = compiled_.plan->world_size();
