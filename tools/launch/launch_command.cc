@@ -76,7 +76,7 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   request.json =
       std::find(flags.command.begin(), flags.command.end(), "--json") != flags.command.end();
   if (flags.picture.empty()) return Supervise(request);
-  RunHistory history;
+  LaunchHistory history;
   const int exit_code = Supervise(request, &history);
   // Also of a run that has failed: it may say why.
   const absl::Status drawn = WriteOutput(flags.picture, DrawRun(history, quiet));

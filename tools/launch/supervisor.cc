@@ -124,7 +124,7 @@ class Supervisor {
     return absl::OkStatus();
   }
 
-  RunHistory History() const { return recorder_.History(MachineTime()); }
+  LaunchHistory History() const { return recorder_.History(MachineTime()); }
 
   int Finish() {
     if (!roster_.text().empty()) PrintError(absl::UnknownError(roster_.text()));
@@ -289,7 +289,7 @@ class Supervisor {
       if (child == children_.end()) continue;
       Read(child->first);
       Relay(child->second, /*all=*/true);
-      recorder_.Ended(child->first, RunHistory::End::kDone, "", MachineTime());
+      recorder_.Ended(child->first, LaunchHistory::End::kDone, "", MachineTime());
       const bool by_signal = WIFSIGNALED(status);
       roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},
                     MachineTime());
@@ -316,12 +316,12 @@ class Supervisor {
         return;
       case Roster::Event::Kind::kLeft:
         json["event"] = "left";
-        recorder_.Ended(event.process, RunHistory::End::kLeft, "", MachineTime());
+        recorder_.Ended(event.process, LaunchHistory::End::kLeft, "", MachineTime());
         Print(absl::StrCat(who, " has left"), json);
         return;
       case Roster::Event::Kind::kLost: {
         json["event"] = "lost";
-        recorder_.Ended(event.process, RunHistory::End::kLost,
+        recorder_.Ended(event.process, LaunchHistory::End::kLost,
                         event.lie.found() ? "computes wrong" : HowItEnded(event), MachineTime());
         json[event.end.by_signal ? "signal" : "exit_code"] = event.end.code;
         json["hung"] = event.hung;
@@ -361,7 +361,7 @@ class Supervisor {
 
 }  // namespace
 
-int Supervise(const SuperviseRequest& request, RunHistory* history) {
+int Supervise(const SuperviseRequest& request, LaunchHistory* history) {
   // Before any thread is started, so that none takes them.
   const sigset_t handled = HandledSignals();
   sigset_t before = {};

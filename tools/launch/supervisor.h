@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/launch/picture/run_history.h"
+#include "tools/launch/picture/launch_history.h"
 #include "tools/launch/roster.h"
 
 namespace sluice {
@@ -19,7 +19,7 @@ struct SuperviseRequest {
 // and replaces those that are lost, until the run is done; none outlives it. SIGINT, SIGTERM and SIGHUP
 // end the run after its step, the second one at once; SIGUSR1 starts one process more, SIGUSR2 lets one
 // leave. Returns the exit code; `history`, which may be null, then has what came of the run.
-int Supervise(const SuperviseRequest& request, RunHistory* history = nullptr);
+int Supervise(const SuperviseRequest& request, LaunchHistory* history = nullptr);
 
 }  // namespace sluice
 

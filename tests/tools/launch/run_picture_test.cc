@@ -36,8 +36,8 @@ class Story {
     Form(1, {0, 1}, At(0.5));
     Begins(0, 0, 2, "0-2,3-5", "", At(1));
     for (int step = 1; step <= 4; ++step) recorder.Shown(step, Loss(step), At(1 + 0.5 * step));
-    recorder.Ended(0, RunHistory::End::kDone, "", At(3));
-    recorder.Ended(0, RunHistory::End::kLost, "was ended by signal 9 (Killed)", At(3));
+    recorder.Ended(0, LaunchHistory::End::kDone, "", At(3));
+    recorder.Ended(0, LaunchHistory::End::kLost, "was ended by signal 9 (Killed)", At(3));
     recorder.Started(2, 102, At(3.1));
     // A group that never trains.
     Form(2, {2, 1}, At(3.5));
@@ -54,8 +54,8 @@ class Story {
     Say(2, Kind::kWaiting, At(7.5));
     Form(5, {2, 1, 3}, At(7.6));
     Say(3, Kind::kEnding, At(7.8));
-    recorder.Ended(3, RunHistory::End::kLeft, "", At(7.8));
-    recorder.Ended(3, RunHistory::End::kDone, "", At(7.9));
+    recorder.Ended(3, LaunchHistory::End::kLeft, "", At(7.8));
+    recorder.Ended(3, LaunchHistory::End::kDone, "", At(7.9));
     Begins(2, 6, 2, "0-2,3-5", "there are 2 processes instead of 3", At(8));
     recorder.Shown(7, Loss(7), At(9));
     Say(1, Kind::kEnding, At(9.5));
@@ -66,7 +66,7 @@ class Story {
   }
 
   static float Loss(int step) { return 6 - 0.5F * static_cast<float>(step); }
-  RunHistory History() const { return recorder.History(At(10)); }
+  LaunchHistory History() const { return recorder.History(At(10)); }
   static QuietRun Quiet() {
     QuietRun quiet;
     quiet.name = "quiet.jsonl";
@@ -104,31 +104,31 @@ class Story {
 };
 
 TEST(HistoryRecorderTest, KnowsWhoWasThereWhen) {
-  const RunHistory history = Story().History();
+  const LaunchHistory history = Story().History();
   EXPECT_EQ(history.seconds, 10);
   ASSERT_EQ(history.processes.size(), 4);
   EXPECT_EQ(history.processes[0].pid, 100);
   EXPECT_EQ(history.processes[0].until, 3);
-  EXPECT_EQ(history.processes[0].end, RunHistory::End::kLost);
+  EXPECT_EQ(history.processes[0].end, LaunchHistory::End::kLost);
   EXPECT_EQ(history.processes[0].how, "was ended by signal 9 (Killed)");
   EXPECT_EQ(history.processes[1].until, 10);
-  EXPECT_EQ(history.processes[1].end, RunHistory::End::kDone);
+  EXPECT_EQ(history.processes[1].end, LaunchHistory::End::kDone);
   EXPECT_EQ(history.processes[2].from, 3.1);
-  EXPECT_EQ(history.processes[3].end, RunHistory::End::kLeft);
+  EXPECT_EQ(history.processes[3].end, LaunchHistory::End::kLeft);
   EXPECT_EQ(history.processes[3].until, 7.8);
   EXPECT_EQ(history.weights_hash, 0xabcdU);
 }
 
 TEST(HistoryRecorderTest, KnowsWhichGroupsTrained) {
-  const RunHistory history = Story().History();
+  const LaunchHistory history = Story().History();
   ASSERT_EQ(history.groups.size(), 4);  // without the one that did not
-  const RunHistory::Group& first = history.groups[0];
+  const LaunchHistory::Group& first = history.groups[0];
   EXPECT_EQ(first.from, 1);
   EXPECT_EQ(first.until, 3);
   EXPECT_THAT(first.processes, ElementsAre(0, 1));
   EXPECT_EQ(first.partition, "0-2,3-5");
   EXPECT_FALSE(first.since_loss.has_value());
-  const RunHistory::Group& second = history.groups[1];
+  const LaunchHistory::Group& second = history.groups[1];
   EXPECT_THAT(second.processes, ElementsAre(2, 1));
   EXPECT_EQ(second.step, 4);
   EXPECT_EQ(second.until, 5.5);
@@ -140,7 +140,7 @@ TEST(HistoryRecorderTest, KnowsWhichGroupsTrained) {
 }
 
 TEST(HistoryRecorderTest, HasEachStepOnce) {
-  const RunHistory history = Story().History();
+  const LaunchHistory history = Story().History();
   ASSERT_EQ(history.steps.size(), 7);
   for (int i = 0; i < 7; ++i) {
     EXPECT_EQ(history.steps[i].step, i + 1);
@@ -194,7 +194,7 @@ TEST(RunPictureTest, ShowsProcessesGroupsAndWhy) {
 }
 
 TEST(RunPictureTest, SaysWhetherBitsAreThoseOfAnotherRun) {
-  const RunHistory history = Story().History();
+  const LaunchHistory history = Story().History();
   QuietRun quiet = Story::Quiet();
   EXPECT_THAT(DrawRun(history, quiet),
               HasSubstr("over that of quiet.jsonl (grey): 7 losses have the same bits, and so have "
@@ -213,17 +213,17 @@ TEST(RunPictureTest, SaysWhetherBitsAreThoseOfAnotherRun) {
 
 TEST(RunPictureTest, DrawsRunsOfAnyKind) {
   EXPECT_THAT(DrawRun({}, {}), HasSubstr("0 steps in 0.00 s"));
-  RunHistory diverged = Story().History();
-  for (RunHistory::Step& step : diverged.steps) {
+  LaunchHistory diverged = Story().History();
+  for (LaunchHistory::Step& step : diverged.steps) {
     step.loss = std::numeric_limits<float>::quiet_NaN();
   }
   EXPECT_THAT(DrawRun(diverged, {}), Not(HasSubstr("nan")));
   diverged.steps[2].loss = 3;
   EXPECT_THAT(DrawRun(diverged, {}), Not(HasSubstr("nan")));
-  RunHistory churned = Story().History();
+  LaunchHistory churned = Story().History();
   while (churned.groups.size() < 100) churned.groups.push_back(churned.groups[0]);
   EXPECT_THAT(DrawRun(churned, {}), HasSubstr(">and 60 more<"));
-  RunHistory long_run = Story().History();
+  LaunchHistory long_run = Story().History();
   long_run.steps.clear();
   for (int step = 1; step <= 100'000; ++step) {
     long_run.steps.push_back({.at = step * 1e-4, .step = step, .loss = 3});

@@ -64,14 +64,14 @@ void HistoryRecorder::Took(int process, const MemberMessage& message, absl::Dura
   }
 }
 
-void HistoryRecorder::Ended(int process, RunHistory::End end, const std::string& how,
+void HistoryRecorder::Ended(int process, LaunchHistory::End end, const std::string& how,
                             absl::Duration now) {
   const auto place = place_.find(process);
   if (place == place_.end()) return;
-  RunHistory::Process& ended = history_.processes[static_cast<size_t>(place->second)];
+  LaunchHistory::Process& ended = history_.processes[static_cast<size_t>(place->second)];
   if (ended.until < 0) ended.until = Seconds(now);
   // That it was lost, or has left, may be known before it has ended, or after.
-  if (end != RunHistory::End::kDone) {
+  if (end != LaunchHistory::End::kDone) {
     ended.end = end;
     ended.how = how;
   }
@@ -86,10 +86,10 @@ void HistoryRecorder::Shown(int64_t step, float loss, absl::Duration now) {
   history_.steps.push_back({.at = Seconds(now), .step = step, .loss = loss});
 }
 
-RunHistory HistoryRecorder::History(absl::Duration now) const {
-  RunHistory history = history_;
+LaunchHistory HistoryRecorder::History(absl::Duration now) const {
+  LaunchHistory history = history_;
   history.seconds = Seconds(now);
-  for (RunHistory::Process& process : history.processes) {
+  for (LaunchHistory::Process& process : history.processes) {
     if (process.until < 0) process.until = history.seconds;
   }
   if (trains_) history.groups.back().until = history.seconds;

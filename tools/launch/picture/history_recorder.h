@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "comm/membership/message.h"
-#include "tools/launch/picture/run_history.h"
+#include "tools/launch/picture/launch_history.h"
 
 namespace sluice {
 
@@ -22,23 +22,23 @@ class HistoryRecorder {
   void Sent(int process, const MemberMessage& message, absl::Duration now);
   void Took(int process, const MemberMessage& message, absl::Duration now);
   // The process has ended; `how` where it was lost.
-  void Ended(int process, RunHistory::End end, const std::string& how, absl::Duration now);
+  void Ended(int process, LaunchHistory::End end, const std::string& how, absl::Duration now);
   void Shown(int64_t step, float loss, absl::Duration now);
 
   // What has happened so far; who is there is there until now.
-  RunHistory History(absl::Duration now) const;
+  LaunchHistory History(absl::Duration now) const;
 
  private:
   double Seconds(absl::Duration now) const { return absl::ToDoubleSeconds(now - begin_); }
   void EndGroup(absl::Duration now);  // if it trains
 
   const absl::Duration begin_;
-  RunHistory history_;
-  std::map<int, int> place_;  // [process] among history_.processes
-  int64_t generation_ = 0;    // of the group that forms, or trains
-  RunHistory::Group group_;   // that one
-  int64_t lost_at_ = 0;       // MemberMessage::lost_at of it
-  bool trains_ = false;       // it is the last of history_.groups, and goes on
+  LaunchHistory history_;
+  std::map<int, int> place_;    // [process] among history_.processes
+  int64_t generation_ = 0;      // of the group that forms, or trains
+  LaunchHistory::Group group_;  // that one
+  int64_t lost_at_ = 0;         // MemberMessage::lost_at of it
+  bool trains_ = false;         // it is the last of history_.groups, and goes on
 };
 
 }  // namespace sluice

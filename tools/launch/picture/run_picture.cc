@@ -49,7 +49,7 @@ std::string HashText(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
 class RunPicture {
  public:
-  RunPicture(const RunHistory& history, const QuietRun& quiet)
+  RunPicture(const LaunchHistory& history, const QuietRun& quiet)
       : run_(history), quiet_(quiet), left_(kMargin + LabelWidth()), right_(kWidth - kMargin) {}
 
   std::string Draw() {
@@ -63,12 +63,12 @@ class RunPicture {
  private:
   double LabelWidth() const {
     double widest = TextWidth("loss 0.0000", kFont);
-    for (const RunHistory::Process& process : run_.processes) {
+    for (const LaunchHistory::Process& process : run_.processes) {
       widest = std::max(widest, TextWidth(NameOf(process), kFont));
     }
     return widest + 10;
   }
-  static std::string NameOf(const RunHistory::Process& process) {
+  static std::string NameOf(const LaunchHistory::Process& process) {
     return absl::StrCat("process ", process.pid);
   }
   double X(double seconds) const {
@@ -78,7 +78,7 @@ class RunPicture {
   std::string Header() {
     const auto lost =
         std::count_if(run_.processes.begin(), run_.processes.end(),
-                      [](const auto& each) { return each.end == RunHistory::End::kLost; });
+                      [](const auto& each) { return each.end == LaunchHistory::End::kLost; });
     const int64_t steps = run_.steps.empty() ? 0 : run_.steps.back().step;
     std::vector<std::string> facts = {
         Count(static_cast<int64_t>(run_.processes.size()), "process", "processes"),
@@ -98,7 +98,7 @@ class RunPicture {
   }
 
   // The layers of a group's rank, where each has one stage.
-  static std::string LayersOf(const RunHistory::Group& group, size_t rank) {
+  static std::string LayersOf(const LaunchHistory::Group& group, size_t rank) {
     const std::vector<std::string> stages = absl::StrSplit(group.partition, ',');
     const bool one_each = group.replicas == 1 && stages.size() == group.processes.size();
     return one_each && !stages[rank].empty() ? absl::StrCat(", layers ", stages[rank]) : "";
@@ -136,13 +136,13 @@ class RunPicture {
   }
 
   std::string Lane(size_t index, double y) const {
-    const RunHistory::Process& process = run_.processes[index];
+    const LaunchHistory::Process& process = run_.processes[index];
     const double middle = y + kLane / 2;
     std::string svg = Text(left_ - 8, middle + 4, "end", NameOf(process));
     svg += Rect(X(process.from), middle - kLifeLine / 2, X(process.until) - X(process.from),
                 kLifeLine, "#ccc") +
            "\n";
-    for (const RunHistory::Group& group : run_.groups) {
+    for (const LaunchHistory::Group& group : run_.groups) {
       const auto at = std::find(group.processes.begin(), group.processes.end(), index);
       if (at == group.processes.end()) continue;
       svg += Bar(group, static_cast<size_t>(at - group.processes.begin()), y);
@@ -150,7 +150,7 @@ class RunPicture {
     return svg + EndOf(process, middle);
   }
 
-  std::string Bar(const RunHistory::Group& group, size_t rank, double y) const {
+  std::string Bar(const LaunchHistory::Group& group, size_t rank, double y) const {
     const double x = X(group.from), width = std::max(1.0, X(group.until) - x);
     const Colour& colour = ColourOf(rank);
     std::string svg = Rect(x, y, width, kLane, Hex(colour)) + "\n";
@@ -165,10 +165,10 @@ class RunPicture {
   }
 
   // How a process ended before the run did.
-  std::string EndOf(const RunHistory::Process& process, double y) const {
-    if (process.end == RunHistory::End::kDone) return "";
+  std::string EndOf(const LaunchHistory::Process& process, double y) const {
+    if (process.end == LaunchHistory::End::kDone) return "";
     const double x = X(process.until);
-    const bool lost = process.end == RunHistory::End::kLost;
+    const bool lost = process.end == LaunchHistory::End::kLost;
     const char* const colour = lost ? "#c00" : "#444";
     std::string svg;
     if (lost) {
@@ -193,7 +193,7 @@ class RunPicture {
   std::string Changes() {
     std::string svg;
     for (size_t i = 0; i < std::min(run_.groups.size(), kMostListed); ++i) {
-      const RunHistory::Group& group = run_.groups[i];
+      const LaunchHistory::Group& group = run_.groups[i];
       std::string words =
           absl::StrCat("after step ", group.step, ": ", Count(group.stages, "stage", "stages"));
       if (group.replicas > 1) absl::StrAppend(&words, " in ", group.replicas, " replicas");
@@ -224,7 +224,7 @@ class RunPicture {
   std::string Losses() {
     const std::pair<int64_t, int64_t> steps = {run_.steps.front().step, run_.steps.back().step};
     std::vector<std::pair<int64_t, float>> own, others;
-    for (const RunHistory::Step& step : run_.steps) own.emplace_back(step.step, step.loss);
+    for (const LaunchHistory::Step& step : run_.steps) own.emplace_back(step.step, step.loss);
     for (const auto& [step, loss] : quiet_.losses) {
       if (step >= steps.first && step <= steps.second) others.emplace_back(step, loss);
     }
@@ -294,7 +294,7 @@ class RunPicture {
   std::string Comparison(size_t others) const {
     if (quiet_.name.empty()) return "loss of each step";
     int64_t compared = 0;
-    for (const RunHistory::Step& step : run_.steps) {
+    for (const LaunchHistory::Step& step : run_.steps) {
       const auto other = quiet_.losses.find(step.step);
       if (other == quiet_.losses.end()) continue;
       if (std::bit_cast<uint32_t>(other->second) != std::bit_cast<uint32_t>(step.loss)) {
@@ -318,7 +318,7 @@ class RunPicture {
     return words;
   }
 
-  const RunHistory& run_;
+  const LaunchHistory& run_;
   const QuietRun& quiet_;
   const double left_, right_;
   double y_ = 0;
@@ -326,7 +326,7 @@ class RunPicture {
 
 }  // namespace
 
-std::string DrawRun(const RunHistory& history, const QuietRun& quiet) {
+std::string DrawRun(const LaunchHistory& history, const QuietRun& quiet) {
   return RunPicture(history, quiet).Draw();
 }
 

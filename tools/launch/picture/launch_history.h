@@ -1,5 +1,5 @@
-#ifndef SLUICE_TOOLS_LAUNCH_PICTURE_RUN_HISTORY_H_
-#define SLUICE_TOOLS_LAUNCH_PICTURE_RUN_HISTORY_H_
+#ifndef SLUICE_TOOLS_LAUNCH_PICTURE_LAUNCH_HISTORY_H_
+#define SLUICE_TOOLS_LAUNCH_PICTURE_LAUNCH_HISTORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 namespace sluice {
 
 // What came of a run of `sluice launch`. Times are in seconds since its beginning.
-struct RunHistory {
+struct LaunchHistory {
   enum class End : uint8_t { kDone, kLeft, kLost };
   // In the order in which they were started.
   struct Process {
@@ -44,4 +44,4 @@ struct RunHistory {
 
 }  // namespace sluice
 
-#endif  // SLUICE_TOOLS_LAUNCH_PICTURE_RUN_HISTORY_H_
+#endif  // SLUICE_TOOLS_LAUNCH_PICTURE_LAUNCH_HISTORY_H_
