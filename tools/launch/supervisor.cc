@@ -248,6 +248,7 @@ class Supervisor {
       child.frames.Add({block, static_cast<size_t>(count)});
       while (const std::optional<OutputFrame> frame = child.frames.Next()) {
         if (shown_.Take(frame->mark)) out_.Write(frame->text);
+        if (frame->mark.rewinds) recorder_.Rewound(frame->mark.step);
         if (frame->mark.loss) recorder_.Shown(frame->mark.step, *frame->mark.loss, MachineTime());
       }
       if (!all && out_.waiting_bytes() > kMostUnread) return;

@@ -149,6 +149,18 @@ TEST(HistoryRecorderTest, HasEachStepOnce) {
   EXPECT_EQ(history.steps[3].at, 3);
 }
 
+TEST(HistoryRecorderTest, WrongStepsAreCorrected) {
+  HistoryRecorder recorder(kBegin);
+  for (int step = 1; step <= 5; ++step) recorder.Shown(step, 1, At(step));
+  recorder.Rewound(2);
+  for (int step = 3; step <= 4; ++step) recorder.Shown(step, 2, At(step + 3));
+  const LaunchHistory history = recorder.History(At(9));
+  ASSERT_EQ(history.steps.size(), 4);
+  EXPECT_EQ(history.steps[1].loss, 1);
+  EXPECT_EQ(history.steps[2].loss, 2);
+  EXPECT_EQ(history.steps[3].at, 7);
+}
+
 TEST(HistoryRecorderTest, WhatGoesOnLastsUntilNow) {
   HistoryRecorder recorder(kBegin);
   recorder.Started(0, 7, At(0));

@@ -86,6 +86,10 @@ void HistoryRecorder::Shown(int64_t step, float loss, absl::Duration now) {
   history_.steps.push_back({.at = Seconds(now), .step = step, .loss = loss});
 }
 
+void HistoryRecorder::Rewound(int64_t step) {
+  std::erase_if(history_.steps, [step](const auto& each) { return each.step > step; });
+}
+
 LaunchHistory HistoryRecorder::History(absl::Duration now) const {
   LaunchHistory history = history_;
   history.seconds = Seconds(now);

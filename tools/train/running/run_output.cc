@@ -82,7 +82,8 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
       .on_step =
           [this, output](const StepMetrics& metrics) {
             // Who took a step that is brought may have shown it, and may be gone.
-            writer_.SetMark({.step = metrics.step, .unless_shown = metrics.brought()});
+            const bool again = metrics.brought() || metrics.step == may_be_shown_;
+            writer_.SetMark({.step = metrics.step, .unless_shown = again});
             output->Step(metrics);
             // A table has not a row of every step.
             writer_.SetMark({.step = metrics.step, .loss = metrics.loss});
@@ -107,6 +108,11 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
                                                     "; the run goes on without this checkpoint")));
           },
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
+}
+
+void RunOutput::Continued(const ContinuedRun& run) {
+  may_be_shown_ = run.source == "memory" ? run.step + 1 : -1;
+  output_->Continued(run);
 }
 
 void RunOutput::Corrected(const CorrectedRun& run) {

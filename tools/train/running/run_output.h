@@ -30,7 +30,7 @@ class RunOutput {
   // Of a run of `plan`, which must outlive them.
   TrainEvents Events(const RunPlan& plan);
   // This rank's group goes on where another one has ended.
-  void Continued(const ContinuedRun& run) { output_->Continued(run); }
+  void Continued(const ContinuedRun& run);
   // What was shown of later steps than run.step was wrong.
   void Corrected(const CorrectedRun& run);
   void Gained(const ReplanGain& gain) { output_->Gained(gain); }
@@ -60,6 +60,8 @@ class RunOutput {
   TextWriter writer_;
   std::unique_ptr<TrainOutput> output_;
   const bool overwrites_;
+  // A rank 0 that was lost may have shown it before any other rank had it whole; -1: none.
+  int64_t may_be_shown_ = -1;
   KeptSettings settings_;
   std::vector<Log> logs_;
 };
