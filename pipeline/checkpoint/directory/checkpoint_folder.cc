@@ -82,31 +82,23 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
                                                          const std::vector<int64_t>& stays,
                                                          const std::function<void()>& next) {
   assert(keep >= 1 && state.step >= 0);
-  const fs::path dir = directory_;
   // The link before the renames, though it leads nowhere yet: all that can fail for want of room
   // comes before them.
-  const std::string new_link = OwnPath(directory_, kNewLink);
-  const std::string name = StepFolderName(state.step);
   absl::Status status = CheckLatestLink(directory_);
+  if (status.ok()) status = MakeNewLink(directory_, state.step);
   if (!status.ok()) return status;
-  if (disk::Symlink(name, new_link) != 0) {
-    return FileError(errno, absl::StrCat("cannot create the link ", new_link));
-  }
   status = WriteTexts(state, std::move(files));
   next();
   if (status.ok()) status = SyncDirectory(path());
   if (status.ok()) status = MoveIntoPlace(path(), directory_, state.step);
   if (status.ok()) status = SyncDirectory(directory_);
-  if (!status.ok()) return status;
-  if (disk::Rename(new_link, (dir / kLatestLink).string()) != 0) {
-    return FileError(errno, absl::StrCat("cannot replace the link ", directory_, "/", kLatestLink));
-  }
-  status = SyncDirectory(directory_);
+  if (status.ok()) status = ReplaceLatestLink(directory_);
   if (!status.ok()) return status;
   // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
   next();
   RemoveReplaced(directory_, state.step);
-  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep, stays, next)};
+  return CommittedFolder{(fs::path(directory_) / StepFolderName(state.step)).string(),
+                         Prune(directory_, state.step, keep, stays, next)};
 }
 
 }  // namespace sluice

@@ -84,14 +84,23 @@ absl::Status CheckLatestLink(const std::string& directory) {
       absl::StrCat(link.string(), " is not a link that sluice made; move it away"));
 }
 
-absl::Status PointLatestLink(const std::string& directory, int64_t step) {
+absl::Status MakeNewLink(const std::string& directory, int64_t step) {
   const std::string new_link = OwnPath(directory, kNewLink);
-  disk::Remove(new_link);  // that an earlier one may have left
-  if (disk::Symlink(StepFolderName(step), new_link) != 0)
-    return FileError(errno, absl::StrCat("cannot create the link ", new_link));
+  if (disk::Symlink(StepFolderName(step), new_link) == 0) return absl::OkStatus();
+  return FileError(errno, absl::StrCat("cannot create the link ", new_link));
+}
+
+absl::Status ReplaceLatestLink(const std::string& directory) {
+  const std::string new_link = OwnPath(directory, kNewLink);
   if (disk::Rename(new_link, (fs::path(directory) / kLatestLink).string()) != 0)
     return FileError(errno, absl::StrCat("cannot replace the link ", directory, "/", kLatestLink));
   return SyncDirectory(directory);
+}
+
+absl::Status PointLatestLink(const std::string& directory, int64_t step) {
+  disk::Remove(OwnPath(directory, kNewLink));  // that an earlier one may have left
+  absl::Status status = MakeNewLink(directory, step);
+  return status.ok() ? ReplaceLatestLink(directory) : status;
 }
 
 absl::Status RemoveLatestLink(const std::string& directory) {

@@ -27,7 +27,11 @@ absl::Status MoveIntoPlace(const std::string& from, const std::string& directory
 // nothing at all.
 absl::Status CheckLatestLink(const std::string& directory);
 
-// Has DIR/latest lead to step-N beside it, whatever it led to before, so that a crash leaves one of
+// A link to DIR/step-N, which need not be there yet, in the own folder, which is: all that can fail
+// for want of room. ReplaceLatestLink then has DIR/latest lead there.
+absl::Status MakeNewLink(const std::string& directory, int64_t step);
+absl::Status ReplaceLatestLink(const std::string& directory);
+// Both: has DIR/latest lead to step-N beside it, whatever it led to before, so that a crash leaves one of
 // the two. The own folder is there.
 absl::Status PointLatestLink(const std::string& directory, int64_t step);
 // Removes DIR/latest, if it is there.

@@ -114,10 +114,7 @@ class RunPicture {
     std::string marks;
     for (size_t i = 0; i < std::min(run_.groups.size(), kMostListed); ++i) {
       const double x = X(run_.groups[i].from);
-      marks += absl::StrFormat(
-          "<path d=\"M%.6g %.6gV%.6g\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>\n", x, top - 4,
-          bottom);
-      marks += Badge(x, top - 4 - kBadge, i);
+      marks += Mark(x, top - 4, bottom, i);
     }
     for (const double tick : AxisTicks(run_.seconds, 10)) {
       svg += Text(X(tick), bottom + 17, "tick", FormatNumber(tick));
@@ -125,6 +122,14 @@ class RunPicture {
     svg += Text((left_ + right_) / 2, bottom + 33, "mid axis", "time (s)");
     y_ = bottom + kAxis;
     return marks + svg;
+  }
+
+  // Where a group began: a line, and the group's number above it.
+  static std::string Mark(double x, double top, double bottom, size_t group) {
+    return absl::StrCat(
+        absl::StrFormat("<path d=\"M%.6g %.6gV%.6g\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>\n",
+                        x, top, bottom),
+        Badge(x, top - kBadge, group));
   }
 
   static std::string Badge(double x, double y, size_t group) {
@@ -253,10 +258,7 @@ class RunPicture {
     }
     for (size_t i = 0; i < std::min(run_.groups.size(), kMostListed); ++i) {
       const double x = x_of(std::clamp(run_.groups[i].step, steps.first, steps.second));
-      svg += absl::StrFormat(
-          "<path d=\"M%.6g %.6gV%.6g\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>\n", x, top,
-          bottom);
-      svg += Badge(x, top - kBadge, i);
+      svg += Mark(x, top, bottom, i);
     }
     svg += Curve(others, "#bbb", 6, x_of, y_of) + Curve(own, "#0072b2", 1.6, x_of, y_of);
     for (const double tick : AxisTicks(static_cast<double>(steps.second), 10)) {
