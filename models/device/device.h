@@ -61,6 +61,11 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   virtual std::string name() const = 0;
+  // The same without the number: "NVIDIA H200".
+  std::string kind() const {
+    const std::string whole = name();
+    return whole.substr(whole.find(' ') + 1);
+  }
   // False where work is done when the call that asks for it returns.
   virtual bool queues() const = 0;
 

@@ -1,13 +1,24 @@
 #include <cstdlib>
 
+#include "models/kernels/cuda_algorithms.h"
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice {
 
-absl::Status PrepareCudaKernels(CudaAttention) {
+namespace {
+
+absl::Status NoCuda() {
   return absl::FailedPreconditionError(
       "this build has no CUDA; where there is nvcc, configure with -DSLUICE_CUDA=ON");
 }
+
+}  // namespace
+
+absl::Status PrepareCudaKernels(CudaAttention) { return NoCuda(); }
+
+absl::Status UseAlgorithms(const ProductAlgorithms&, absl::string_view) { return NoCuda(); }
+void MeasureAlgorithms() {}
+absl::StatusOr<ProductAlgorithms> MeasuredAlgorithms(absl::string_view) { return NoCuda(); }
 
 const Kernels& CudaKernels(CudaAttention) { std::abort(); }  // the contract: not to be called
 

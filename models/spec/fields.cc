@@ -103,9 +103,10 @@ void FieldReader::Within(const char* field, absl::FunctionRef<void(FieldReader&)
 
 bool FieldReader::Require(const char* field) {
   if (!Has(field) && status_.ok()) {
-    status_ = absl::InvalidArgumentError(absl::StrCat(file_, ": field '", prefix_, field,
-                                                      "' is missing (model_type ", model_type_,
-                                                      " needs it)"));
+    const std::string why =
+        model_type_.empty() ? "" : absl::StrCat(" (model_type ", model_type_, " needs it)");
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(file_, ": field '", prefix_, field, "' is missing", why));
   }
   return status_.ok();
 }

@@ -16,6 +16,7 @@ namespace sluice {
 // field, what was found and what was expected. What is optional and null counts as absent.
 class FieldReader {
  public:
+  // `model_type` is empty for a document that describes no model.
   FieldReader(const nlohmann::json& json, absl::string_view file, absl::string_view model_type)
       : json_(json), file_(file), model_type_(model_type) {}
 

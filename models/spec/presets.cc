@@ -44,6 +44,17 @@ DecoderConfig Llama31(int64_t layers, int64_t dim, int64_t heads, int64_t hidden
   return config;
 }
 
+// Qwen3 Technical Report, 2025, table 1; widths and rotary positions as in the released config.json.
+DecoderConfig Qwen3Small() {
+  DecoderConfig config = Grouped("qwen3", 28, 1024, 16, 8, 3072, 151936, 40960);
+  config.head_dim = 128;
+  config.norm_epsilon = 1e-6f;
+  config.qk_norm = true;
+  config.tied_head = true;
+  config.rope.theta = 1e6;
+  return config;
+}
+
 // Jiang et al., Mixtral of Experts, 2024, table 1.
 DecoderConfig Mixtral() {
   DecoderConfig config = Grouped("mixtral", 32, 4096, 32, 8, 14336, 32000, 32768);
@@ -83,6 +94,7 @@ std::vector<ModelSpec> Presets() {
       {"llama-3.1-8b", Llama31(32, 4096, 32, 14336)},
       {"llama-3.1-70b", Llama31(80, 8192, 64, 28672)},
       {"llama-3.1-405b", Llama31(126, 16384, 128, 53248)},
+      {"qwen3-0.6b", Qwen3Small()},
       {"mixtral-8x7b", Mixtral()},
       {"deepseek-v3", DeepSeekV3()},
   };

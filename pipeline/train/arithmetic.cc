@@ -13,12 +13,11 @@ std::string ArithmeticOf(const TrainOptions& options) {
     return absl::StrCat("oneDNN with ", ProductInstructions(), ", vectors with ",
                         VectorInstructions());
   }
-  std::set<std::string> names;
-  for (const RankDevice& device : options.running.devices) {
-    const std::string name = device.device->name();  // "cuda:1 NVIDIA H200"
-    names.insert(name.substr(name.find(' ') + 1));   // the number does not matter
-  }
-  return absl::StrJoin(names, " and ");
+  std::set<std::string> kinds;
+  for (const RankDevice& device : options.running.devices) kinds.insert(device.device->kind());
+  const std::string& algorithms = options.running.algorithms;
+  return absl::StrCat(absl::StrJoin(kinds, " and "),
+                      algorithms.empty() ? "" : " with the products' algorithms ", algorithms);
 }
 
 }  // namespace sluice

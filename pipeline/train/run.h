@@ -85,6 +85,8 @@ struct Running {
   uint64_t program = 0;     // a hash of the program: all ranks must run the same
   // Of the ranks of this process, in order; empty: all on the CPU, whose kernels are the plan's.
   std::vector<RankDevice> devices;
+  // A name of the algorithms that GPUs' products were told to take; empty: the usual ones.
+  std::string algorithms = {};
 };
 
 struct TrainOptions {

@@ -1,7 +1,8 @@
 // cuBLASLt's functions as models/kernels/cuda uses them: products by columns, added in fp32 in the
-// order of k.
-#include "models/kernels/cuda/cublaslt.h"
+// order of k, or against it.
+#include "models/kernels/cuda/products/cublaslt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -59,11 +60,13 @@ struct Product {
   const void *a_data, *b_data, *c_data;
   void* result;
   float alpha, beta;
+  bool backwards;  // adds from the last k to the first
 
   float Sum(int64_t row, int64_t column) const {
     const int64_t depth = d.first == CUBLAS_OP_N ? a.columns : a.rows;
     float sum = 0;
-    for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t i = 0; i < depth; ++i) {
+      const int64_t k = backwards ? depth - 1 - i : i;
       const int64_t at_a = d.first == CUBLAS_OP_N ? row + k * a.stride : k + row * a.stride;
       const int64_t at_b = d.second == CUBLAS_OP_N ? k + column * b.stride : column + k * b.stride;
       sum = std::fma(Load(a.type, a_data, at_a), Load(b.type, b_data, at_b), sum);
@@ -121,15 +124,45 @@ cublasStatus_t SetDescription(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAtt
   }
 }
 
+// An algorithm's first word. The first adds in the order of k; the others in the other order, the
+// last of them by atomics, which it is only asked for where a file says so.
+enum Algorithm : uint64_t { kForwards = 1, kBackwards = 2, kOffered = 2, kByAtomics = 3 };
+
 cublasStatus_t Choose(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                      cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* best,
+                      cublasLtMatmulPreference_t, int most, cublasLtMatmulHeuristicResult_t* best,
                       int* count) {
   if (!Fits(*As<Description>(d), *As<Layout>(a), *As<Layout>(b), *As<Layout>(c))) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  best->state = CUBLAS_STATUS_SUCCESS;
-  *count = 1;
+  *count = std::min<int>(most, kOffered);
+  for (int i = 0; i < *count; ++i) {
+    best[i].state = CUBLAS_STATUS_SUCCESS;
+    best[i].algo.data[0] = kForwards + static_cast<uint64_t>(i);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Check(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
+                     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                     const cublasLtMatmulAlgo_t* algorithm,
+                     cublasLtMatmulHeuristicResult_t* found) {
+  const uint64_t known = algorithm->data[0];
+  const bool fits = Fits(*As<Description>(d), *As<Layout>(a), *As<Layout>(b), *As<Layout>(c));
+  if (!fits || known < kForwards || known > kByAtomics) return CUBLAS_STATUS_NOT_SUPPORTED;
+  found->workspaceSize = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Get(const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name,
+                   void* value, size_t bytes, size_t* written) {
+  const uint32_t scheme = algorithm->data[0] == kByAtomics ? CUBLASLT_REDUCTION_SCHEME_INPLACE
+                                                           : CUBLASLT_REDUCTION_SCHEME_NONE;
+  if (name != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || bytes != sizeof(scheme)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  std::memcpy(value, &scheme, sizeof(scheme));
+  *written = sizeof(scheme);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -155,7 +188,7 @@ cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* al
                         const void* a_data, cublasLtMatrixLayout_t a, const void* b_data,
                         cublasLtMatrixLayout_t b, const void* beta, const void* c_data,
                         cublasLtMatrixLayout_t c, void* result, cublasLtMatrixLayout_t,
-                        const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+                        const cublasLtMatmulAlgo_t* algorithm, void*, size_t, cudaStream_t stream) {
   const Product product = {.d = *As<Description>(d),
                            .a = *As<Layout>(a),
                            .b = *As<Layout>(b),
@@ -165,7 +198,8 @@ cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* al
                            .c_data = c_data,
                            .result = result,
                            .alpha = *static_cast<const float*>(alpha),
-                           .beta = *static_cast<const float*>(beta)};
+                           .beta = *static_cast<const float*>(beta),
+                           .backwards = algorithm->data[0] != kForwards};
   if (!Fits(product.d, product.a, product.b, product.c)) return CUBLAS_STATUS_INVALID_VALUE;
   LoadKernel(product);
   emulation::OnStream(stream, [product] { product.Run(); });
@@ -176,7 +210,10 @@ CublasLt Emulated() {
   CublasLt library;
   library.status_string = [](cublasStatus_t) { return "as emulated"; };
   library.matmul = Multiply;
+  library.version = [] { return size_t{130000}; };
   library.heuristic = Choose;
+  library.algo_check = Check;
+  library.algo_get = Get;
   library.desc_create = [](cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
     *made = As<cublasLtMatmulDescOpaque_t>(new Description);
     return CUBLAS_STATUS_SUCCESS;

@@ -22,6 +22,7 @@ from gpu_check import bitwise, training  # noqa: E402
 
 OPTIONS = None
 SMALL = {'--layers': '6', '--dim': '32', '--seq': '8', '--micro-batch-size': '1', '--steps': '2'}
+TUNED = ('char-gpt', '--layers', 3, '--dim', 32, '--heads', 2, '--seq', 8, '--micro-batch-size', 1)
 PATIENCE = 120  # seconds
 
 
@@ -136,6 +137,82 @@ class Program(unittest.TestCase):
         done = self.run_program('train', '--plan', plan, '--data', self.data, '--device', 'cuda', '--steps', 1, '--json',
                                 '--eval-micro-batches', 1)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def tune(self):
+        """The file that a profile writes of the products of the runs below, and what it says."""
+        file = self.folder / 'algorithms.json'
+        done = self.run_program('profile', *TUNED, '--device', 'cuda', '--repetitions', 1, '--tune', file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('25 products, each once: ', done.stdout)
+        return file, json.loads(file.read_text())
+
+    def with_algorithm(self, name, word, document):
+        """The document's products all by the algorithm of this first word (tests/emulated_gpu/cublaslt.cc)."""
+        for product in document['products']:
+            product['algorithm'] = f'{word:016x}' + product['algorithm'][16:]
+        file = self.folder / name
+        file.write_text(json.dumps(document))
+        return file
+
+    def test_measured_algorithms_decide_the_bits_however_a_run_is_cut(self):
+        file, document = self.tune()
+        self.assertEqual((document['gpu'], document['cublaslt'], len(document['products'])), ('Emulated', 130000, 25))
+        self.assertLessEqual({product['algorithm'][:16] for product in document['products']}, {f'{1:016x}', f'{2:016x}'})
+        for product in document['products']:
+            self.assertGreater(product['seconds'], 0)
+            self.assertGreaterEqual(product['first_seconds'], product['seconds'])
+        flags = ['--model', *TUNED, '--steps', 2, '--eval-micro-batches', 1, '--micro-batches', 4, '--json', '--data', self.data,
+                 '--device', 'cuda']
+
+        def bits(*more):
+            done = self.run_program('train', *flags, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            objects = training.lines(done.stdout)
+            return [line['loss_hex'] for line in objects if 'loss_hex' in line], objects[-1]['weights_hash']
+
+        usual = bits('--stages', 1)
+        self.assertEqual(bits('--stages', 1, '--algorithms', self.with_algorithm('first', 1, document)), usual)
+        backwards = self.with_algorithm('backwards', 2, document)
+        one = bits('--stages', 1, '--algorithms', backwards)
+        self.assertNotEqual(one, usual)
+        self.assertEqual(bits('--stages', 3, '--schedule', 'zb-h1', '--algorithms', backwards), one)
+        measured = bits('--stages', 1, '--algorithms', file)
+        self.assertEqual(bits('--stages', 2, '--schedule', 'gpipe', '--algorithms', file), measured)
+
+        # A profile by them is a profile as any other.
+        done = self.run_program('profile', *TUNED, '--device', 'cuda', '--repetitions', 1, '--algorithms', file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn('products, each once', done.stdout)
+
+    def test_algorithms_that_are_not_to_be_used(self):
+        _, document = self.tune()
+        model = [*TUNED[1:]]
+        for word in (3, 99):  # by atomics, and one that there is not
+            file = self.with_algorithm(f'of {word}', word, document)
+            self.refuse(2, ['does not multiply', 'in one order', 'measure the algorithms again'], [*model, '--algorithms', file])
+        file = self.with_algorithm('elsewhere', 1, {**document, 'gpu': 'NVIDIA H200'})
+        self.refuse(2, [f'--algorithms {file}: ', 'measured on NVIDIA H200 with cuBLASLt 130000', 'here is Emulated', '--tune'],
+                    [*model, '--algorithms', file])
+        self.refuse(2, [str(self.data), 'not a JSON object', 'sluice profile --tune'], [*model, '--algorithms', self.data])
+        done = self.run_program('profile', *TUNED, '--device', 'cuda', '--tune', file, '--algorithms', file)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+        self.assertIn('give one of the two', done.stderr)
+
+    def test_ranks_take_the_same_algorithms(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        _, document = self.tune()
+        files = [self.with_algorithm(f'of rank {rank}', 1 + rank, document) for rank in range(2)]
+        port = str(training.free_port())
+        ranks = [subprocess.Popen([self.sluice, 'train', '--json', '--data', self.data, '--device', 'cuda', '--model', *map(str, TUNED),
+                                   '--stages', '2', '--steps', '2', '--eval-micro-batches', '1', '--algorithms', files[rank],
+                                   '--transport', 'nccl', '--world-size', '2', '--master-addr', '127.0.0.1', '--master-port', port,
+                                   '--rank', str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, **training.rank_environment(rank), 'OMP_NUM_THREADS': '1'})
+                 for rank in range(2)]
+        said = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [2, 2], said)
+        self.assertIn("what computes (rank 1: Emulated with the products' algorithms ", ''.join(said))  # one rank says it
 
     def refuse(self, code, words, flags, **environment):
         done = self.run_program('train', '--model', 'char-gpt', '--data', self.data, '--device', 'cuda', '--steps', 3,

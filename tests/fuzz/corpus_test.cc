@@ -42,6 +42,7 @@ TEST(FuzzCorpus, ProfileGraphKeepsItsPromises) {
 
 TEST(FuzzCorpus, ProfileKeepsItsPromises) { EXPECT_GE(Replay("profile", TryProfile), 4); }
 
+TEST(FuzzCorpus, AlgorithmsKeepTheirPromises) { EXPECT_GE(Replay("algorithms", TryAlgorithms), 5); }
 TEST(FuzzCorpus, DeviceKeepsItsPromises) { EXPECT_GE(Replay("device", TryDevice), 4); }
 
 TEST(FuzzCorpus, ClusterKeepsItsPromises) { EXPECT_GE(Replay("cluster", TryCluster), 6); }

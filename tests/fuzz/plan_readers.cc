@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "models/kernels/cuda_algorithms.h"
 #include "models/layers/trainable.h"
 #include "models/spec/decoder.h"
 #include "models/spec/decoder_layer.h"
@@ -150,6 +151,17 @@ void TryProfile(absl::string_view text) {
   Require(costs.ok(), "a profile's layers have costs");
   const RangeCost all = costs->Price(0, costs->layer_count(), Recompute::kNone);
   Require(all.parameter_bytes >= 0 && all.activation_bytes >= 0, "sums do not overflow");
+}
+
+void TryAlgorithms(absl::string_view text) {
+  const auto algorithms = ParseAlgorithms(text, kFuzzedFile);
+  if (!algorithms.ok()) return RequireRefusal(algorithms.status());
+  const auto again = ParseAlgorithms(FormatAlgorithms(*algorithms), kFuzzedFile);
+  Require(again.ok() && *again == *algorithms, "algorithms come back from their own text");
+  for (const ProductAlgorithm& product : algorithms->products) {
+    Require(product.shape.m > 0 && product.shape.k > 0 && product.shape.n > 0,
+            "no matrix is empty");
+  }
 }
 
 void TryDevice(absl::string_view text) {

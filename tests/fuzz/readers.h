@@ -24,6 +24,8 @@ void TryModelConfig(absl::string_view text);
 void TryProfileGraph(absl::string_view text);
 // A profile.json comes back from its own text, and its layers can be priced.
 void TryProfile(absl::string_view text);
+// The algorithms of a GPU's products come back from their own text, each product once.
+void TryAlgorithms(absl::string_view text);
 // A device's rates are positive and finite.
 void TryDevice(absl::string_view text);
 // A cluster comes back from its own text, and every rank of it has a link.

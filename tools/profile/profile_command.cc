@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
+#include "models/kernels/cuda_algorithms.h"
 #include "models/layers/adapted_layers.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
@@ -32,7 +33,7 @@ struct Flags {
   ModelChoice model;
   KernelFlags kernels;
   AdaptationFlags adaptation;
-  std::string dtype = "fp32", optimizer = "adamw", output;
+  std::string dtype = "fp32", optimizer = "adamw", output, tune;
   int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
 };
 
@@ -131,11 +132,42 @@ std::string FormatTable(const std::string& place, const Profile& profile, const 
   return out;
 }
 
+absl::Status CheckTuning(const Flags& flags, bool on_gpu) {
+  if (flags.tune.empty()) return absl::OkStatus();
+  if (!on_gpu) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--tune ", flags.tune, " measures the algorithms of a GPU; it needs --device cuda"));
+  }
+  if (!flags.kernels.algorithms.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tune ", flags.tune, " measures what --algorithms ",
+                     flags.kernels.algorithms, " would settle; give one of the two"));
+  }
+  return CheckOutput(flags.tune);
+}
+
+absl::Status ChooseAlgorithms(const Flags& flags, const Device& gpu) {
+  if (!flags.tune.empty()) MeasureAlgorithms();
+  if (flags.kernels.algorithms.empty()) return absl::OkStatus();
+  return TakeAlgorithms(flags.kernels.algorithms, {gpu.kind()}).status();
+}
+
+std::string DescribeAlgorithms(const ProductAlgorithms& measured) {
+  double seconds = 0, first = 0;
+  for (const ProductAlgorithm& product : measured.products) {
+    seconds += product.seconds;
+    first += product.first_seconds;
+  }
+  return fmt::format("  {} products, each once: {}, by cuBLASLt's first algorithms {}\n",
+                     measured.products.size(), FormatSeconds(seconds), FormatSeconds(first));
+}
+
 absl::Status RunProfile(const Flags& flags) {
   absl::StatusOr<KernelChoice> choice = ChoiceOf(flags.kernels);
   if (!choice.ok()) return choice.status();
   choice->master_weights = MasterWeightsOf(flags.adaptation);
   const bool on_gpu = choice->cuda;
+  if (absl::Status status = CheckTuning(flags, on_gpu); !status.ok()) return status;
   if (on_gpu && flags.stages > 1) {
     return absl::InvalidArgumentError(
         "--stages is of cores that share their memory; on a GPU a layer is measured alone");
@@ -149,16 +181,25 @@ absl::Status RunProfile(const Flags& flags) {
     absl::StatusOr<std::unique_ptr<Device>> opened = OpenCudaDevice(0);
     if (!opened.ok()) return opened.status();
     gpu = *std::move(opened);
+    if (absl::Status status = ChooseAlgorithms(flags, *gpu); !status.ok()) return status;
   }
   Device& device = on_gpu ? *gpu : CpuDevice();
   NoteSlowBFloat16(flags.kernels.device, profile->dtype);
   absl::Status status = Measure(flags.stages, **kernels, &device, &*profile);
   if (!status.ok()) return status;
+  std::string products;
+  if (!flags.tune.empty()) {
+    const absl::StatusOr<ProductAlgorithms> measured = MeasuredAlgorithms(device.kind());
+    if (!measured.ok()) return measured.status();
+    status = WriteOutput(flags.tune, FormatAlgorithms(*measured));
+    if (!status.ok()) return status;
+    products = DescribeAlgorithms(*measured);
+  }
   if (!flags.output.empty()) return WriteOutput(flags.output, FormatProfile(*profile));
   const std::string cores =
       flags.stages == 1 ? "one core" : fmt::format("{} cores at once", flags.stages);
-  return WriteOutput("",
-                     FormatTable(on_gpu ? gpu->name() : cores, *profile, (*kernels)->head_limits));
+  return WriteOutput(
+      "", FormatTable(on_gpu ? gpu->name() : cores, *profile, (*kernels)->head_limits) + products);
 }
 
 }  // namespace
@@ -170,6 +211,8 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       "Example:\n"
       "  sluice profile char-gpt -o profile.json\n"
       "  sluice plan profile.json --devices 2\n"
+      "  sluice profile gpt2 --device cuda --dtype bf16 --micro-batch-size 16 --tune "
+      "gpt2.algorithms\n"
       "Without -o the times are printed as a table.");
   auto flags = std::make_shared<Flags>();
   command
@@ -194,6 +237,11 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::PositiveNumber);
   command->add_option("--repetitions", flags->repetitions, "How often each layer is measured")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--tune", flags->tune,
+                   "File to write: the fastest algorithm for each product of matrices, which "
+                   "cuBLASLt offers several for; for --algorithms of sluice train")
+      ->option_text("FILE");
   command->add_option("-o,--output", flags->output, "File to write, such as profile.json");
   command->callback([flags, exit_code] {
     const absl::Status status = RunProfile(*flags);

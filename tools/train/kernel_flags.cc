@@ -16,6 +16,13 @@ void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* fl
       ->check(CLI::IsMember({"sluice", "cudnn"}))
       ->capture_default_str()
       ->group(group);
+  command
+      .add_option(
+          "--algorithms", flags->algorithms,
+          "A file of `sluice profile --tune`: cuBLASLt's fastest algorithm for each product "
+          "of matrices. The bits of a run depend on it")
+      ->option_text("FILE")
+      ->group(group);
 }
 
 absl::StatusOr<KernelChoice> ChoiceOf(const KernelFlags& flags) {
@@ -25,7 +32,8 @@ absl::StatusOr<KernelChoice> ChoiceOf(const KernelFlags& flags) {
   }
   return KernelChoice{
       .cuda = flags.device == "cuda",
-      .attention = flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice};
+      .attention = flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice,
+      .algorithms = flags.algorithms};
 }
 
 }  // namespace sluice

@@ -16,6 +16,7 @@ namespace sluice {
 struct KernelFlags {
   std::string device = "cpu";        // or "cuda"
   std::string attention = "sluice";  // or "cudnn", on a GPU
+  std::string algorithms = {};       // the file of --algorithms; empty: none
 };
 // The options are listed under `group` in --help.
 void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags);

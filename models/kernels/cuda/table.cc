@@ -1,6 +1,6 @@
 #include "models/kernels/cuda/table.h"
 
-#include "models/kernels/cuda/cublaslt.h"
+#include "models/kernels/cuda/products/cublaslt.h"
 #include "models/kernels/cuda_kernels.h"
 #include "models/kernels/cudnn/attention.h"
 

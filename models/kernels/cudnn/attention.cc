@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "models/device/cuda_error.h"
 #include "models/kernels/cuda/launch.h"
-#include "models/kernels/cuda/rehearse.h"
+#include "models/kernels/cuda/products/rehearse.h"
 #include "models/kernels/cuda_kernels.h"
 #include "models/kernels/cudnn/attention_plans.h"
 

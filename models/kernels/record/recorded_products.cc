@@ -12,7 +12,7 @@
 namespace sluice::record {
 namespace {
 
-// As models/kernels/cuda/linear.cc.
+// As models/kernels/cuda/products/linear.cc.
 class RecordedLinear : public Linear {
  public:
   explicit RecordedLinear(const LinearShape& shape) : shape_(shape) {}

@@ -9,7 +9,10 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kSeq = 5, kRows = 3 * kSeq, kVocab = 7, kMaxSeq = 8;
+constexpr int64_t kSeq = 5;
+constexpr int64_t kRows = 3 * kSeq;
+constexpr int64_t kVocab = 7;
+constexpr int64_t kMaxSeq = 8;
 
 Reachable<int32_t> Tokens() {
   Reachable<int32_t> tokens(static_cast<size_t>(kRows));

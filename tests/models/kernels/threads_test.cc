@@ -65,7 +65,9 @@ TEST_F(ThreadsTest, WhatRunsOnAThreadOfItsOwnDoesNotStartMore) {
 using Bits = std::vector<std::vector<char>>;
 
 // Large enough for some ranges, of a size that no range divides.
-constexpr int64_t kRows = 61, kDim = 1100, kValues = kRows * kDim;
+constexpr int64_t kRows = 61;
+constexpr int64_t kDim = 1100;
+constexpr int64_t kValues = kRows * kDim;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 Tensor Random(DType dtype, int64_t n, uint64_t seed) {

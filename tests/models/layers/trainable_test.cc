@@ -34,7 +34,7 @@ struct PresetFacts {
 // block that predicts ahead); of char-gpt and mlp, the sum over their matrices and vectors.
 std::map<std::string, PresetFacts> Facts() {
   const int64_t d = 384;
-  const int64_t char_gpt = 3 * 256 * d + 6 * (12 * d * d + 13 * d) + 2 * d;
+  const int64_t char_gpt = int64_t{3} * 256 * d + 6 * (12 * d * d + 13 * d) + 2 * d;
   const int64_t mlp = 785 * 512 + 513 * 256 + 257 * 10;
   return {
       {"char-gpt", {char_gpt, true}},
@@ -46,6 +46,7 @@ std::map<std::string, PresetFacts> Facts() {
       {"llama-3.1-8b", {8'030'261'248, true}},
       {"llama-3.1-70b", {70'553'706'496, true}},
       {"llama-3.1-405b", {405'853'388'800, true}},
+      {"qwen3-0.6b", {596'049'920, true}},
       {"mixtral-8x7b", {46'702'792'704, false}},
       {"deepseek-v3", {671'026'404'352, false}},
   };

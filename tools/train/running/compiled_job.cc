@@ -1,9 +1,12 @@
 #include "tools/train/running/compiled_job.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "comm/nccl/nccl.h"
 #include "models/device/cuda_device.h"
 #include "pipeline/compile/compile_run.h"
@@ -26,16 +29,19 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, std::optional
 absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
                          CompiledJob* compiled) {
   const bool threads = choice.transport == Transport::kInProcess;
-  if (question.cuda_graphs && !question.kernels.cuda)
-    return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
+  if (question.cuda_graphs.has_value() && !question.kernels.cuda) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(*question.cuda_graphs ? "--cuda-graphs" : "--no-cuda-graphs",
+                     " is about GPUs' graphs; it needs --device cuda"));
+  }
   if (!question.kernels.cuda) {
     return choice.nccl ? absl::InvalidArgumentError(
                              "--transport nccl carries tensors of GPUs; it needs --device cuda")
                        : absl::OkStatus();
   }
   const RunPlan& plan = *compiled->plan;
-  const OpenDevice open = [graphs = question.cuda_graphs](int number,
-                                                          const DeviceAllocator& allocator) {
+  const OpenDevice open = [graphs = question.cuda_graphs.value_or(true)](
+                              int number, const DeviceAllocator& allocator) {
     return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
   };
   absl::StatusOr<std::unique_ptr<RunDevices>> devices;
@@ -52,7 +58,14 @@ absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choic
   }
   if (!devices.ok()) return devices.status();
   compiled->devices = *std::move(devices);
-  compiled->job.options.running.devices = compiled->devices->ranks();
+  Running& running = compiled->job.options.running;
+  running.devices = compiled->devices->ranks();
+  if (question.kernels.algorithms.empty()) return absl::OkStatus();
+  std::set<std::string> gpus;
+  for (const RankDevice& device : running.devices) gpus.insert(device.device->kind());
+  absl::StatusOr<std::string> algorithms = TakeAlgorithms(question.kernels.algorithms, gpus);
+  if (!algorithms.ok()) return algorithms.status();
+  running.algorithms = *std::move(algorithms);
   return absl::OkStatus();
 }
 

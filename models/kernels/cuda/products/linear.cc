@@ -6,7 +6,7 @@
 #include "models/kernels/cuda/functions.h"
 #include "models/kernels/cuda/kernel_choice.h"
 #include "models/kernels/cuda/launch.h"
-#include "models/kernels/cuda/matmul.h"
+#include "models/kernels/cuda/products/matmul.h"
 
 namespace sluice::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/kernels/cuda/cublaslt.h"
+#include "models/kernels/cuda/products/cublaslt.h"
 
 #include <map>
 #include <mutex>
@@ -26,6 +26,8 @@ absl::StatusOr<CublasLt> Load() {
   find("cublasLtGetStatusString", &functions.status_string);
   find("cublasLtMatmul", &functions.matmul);
   find("cublasLtMatmulAlgoGetHeuristic", &functions.heuristic);
+  find("cublasLtMatmulAlgoCheck", &functions.algo_check);
+  find("cublasLtMatmulAlgoConfigGetAttribute", &functions.algo_get);
   find("cublasLtMatmulDescCreate", &functions.desc_create);
   find("cublasLtMatmulDescDestroy", &functions.desc_destroy);
   find("cublasLtMatmulDescSetAttribute", &functions.desc_set);

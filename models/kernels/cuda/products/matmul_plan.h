@@ -1,13 +1,13 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_
-#define SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_PLAN_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_PLAN_H_
 
 #include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/kernels/cuda/cublaslt.h"
-#include "models/kernels/cuda/matmul_shape.h"
+#include "models/kernels/cuda/products/cublaslt.h"
+#include "models/kernels/cuda/products/matmul_shape.h"
 
 namespace sluice::cuda {
 
@@ -22,15 +22,21 @@ struct MatmulPlan {
       std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(::cublasLtMatmulDescDestroy)*>;
 
   static absl::StatusOr<std::unique_ptr<MatmulPlan>> Make(const MatmulShape& shape);
-  absl::Status SetPointers(const MatmulTensors& tensors) const;
+  // Queues the product by this algorithm; `adds` and the tensors as in MatmulShape. `scratch` has
+  // kMatmulScratch bytes at a multiple of kScratchAlignment. One thread at a time.
+  absl::Status Run(const cublasLtMatmulAlgo_t& with, bool adds, const MatmulTensors& tensors,
+                   void* scratch, cudaStream_t queue) const;
 
   const CublasLt* library;
   cublasLtHandle_t handle;
   Description description;
   Layout first, second, result;
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
+
+ private:
+  absl::Status SetPointers(const MatmulTensors& tensors) const;
 };
 
 }  // namespace sluice::cuda
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_PLAN_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_CUBLASLT_H_
-#define SLUICE_MODELS_KERNELS_CUDA_CUBLASLT_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_CUBLASLT_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_CUBLASLT_H_
 
 #include <cublasLt.h>
 
@@ -18,6 +18,8 @@ struct CublasLt {
   decltype(::cublasLtGetStatusString)* status_string = nullptr;
   decltype(::cublasLtMatmul)* matmul = nullptr;
   decltype(::cublasLtMatmulAlgoGetHeuristic)* heuristic = nullptr;
+  decltype(::cublasLtMatmulAlgoCheck)* algo_check = nullptr;
+  decltype(::cublasLtMatmulAlgoConfigGetAttribute)* algo_get = nullptr;
   decltype(::cublasLtMatmulDescCreate)* desc_create = nullptr;
   decltype(::cublasLtMatmulDescDestroy)* desc_destroy = nullptr;
   decltype(::cublasLtMatmulDescSetAttribute)* desc_set = nullptr;
@@ -39,4 +41,4 @@ absl::StatusOr<cublasLtHandle_t> CublasLtHandle(const CublasLt& library);
 
 }  // namespace sluice::cuda
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_CUBLASLT_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_CUBLASLT_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_REHEARSE_H_
-#define SLUICE_MODELS_KERNELS_CUDA_REHEARSE_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_REHEARSE_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_REHEARSE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -32,4 +32,4 @@ inline void Rehearse(cudaStream_t queue, size_t bytes, absl::FunctionRef<void(st
 
 }  // namespace sluice::cuda
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_REHEARSE_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_REHEARSE_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_SHAPE_H_
-#define SLUICE_MODELS_KERNELS_CUDA_MATMUL_SHAPE_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_SHAPE_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_SHAPE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,4 +48,4 @@ inline constexpr size_t kMatmulWorkspace = kMatmulScratch + kScratchAlignment - 
 
 }  // namespace sluice::cuda
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_MATMUL_SHAPE_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_SHAPE_H_

@@ -1,4 +1,4 @@
-#include "models/kernels/cuda/matmul.h"
+#include "models/kernels/cuda/products/matmul.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda/launch.h"
-#include "models/kernels/cuda/matmul_plan.h"
-#include "models/kernels/cuda/rehearse.h"
+#include "models/kernels/cuda/products/matmul_plan.h"
+#include "models/kernels/cuda/products/rehearse.h"
 
 namespace sluice::cuda {
 namespace {
@@ -54,17 +54,9 @@ absl::Status Matmul::Run(Stream stream, const MatmulTensors& tensors, void* work
         plan_->library->path, shape_.m, shape_.k, shape_.k, shape_.n, DTypeName(shape_.in),
         DTypeName(shape_.out)));
   }
-  if (absl::Status status = plan_->SetPointers(tensors); !status.ok()) return status;
-  const float alpha = 1, beta = shape_.adds ? 1 : 0;
   size_t space = kMatmulWorkspace;
   void* const scratch = std::align(kScratchAlignment, kMatmulScratch, workspace, space);
-  const void* const added = shape_.adds ? tensors.c : tensors.d;
-  return plan_->library->ToStatus(
-      plan_->library->matmul(plan_->handle, plan_->description.get(), &alpha, tensors.b,
-                             plan_->first.get(), tensors.a, plan_->second.get(), &beta, added,
-                             plan_->result.get(), tensors.d, plan_->result.get(),
-                             &*plan_->algorithm, scratch, kMatmulScratch, queue),
-      "a product");
+  return plan_->Run(*plan_->algorithm, shape_.adds, tensors, scratch, queue);
 }
 
 void Matmul::Rehearse(Stream stream) {

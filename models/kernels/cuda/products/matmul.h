@@ -1,19 +1,19 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
-#define SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_H_
 
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
-#include "models/kernels/cuda/matmul_shape.h"
+#include "models/kernels/cuda/products/matmul_shape.h"
 
 namespace sluice::cuda {
 
 struct MatmulPlan;  // matmul_plan.h
 
 // One product over cuBLASLt. The first use on a device fixes its algorithm, for all products of
-// that shape in the process; the library is only asked for algorithms that add in a fixed order.
+// that shape in the process (algorithm_choice.h).
 class Matmul {
  public:
   explicit Matmul(const MatmulShape& shape);
@@ -43,4 +43,4 @@ class Matmul {
 
 }  // namespace sluice::cuda
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_MATMUL_H_

@@ -1,8 +1,8 @@
-#include "models/kernels/cuda/matmul_plan.h"
+#include "models/kernels/cuda/products/matmul_plan.h"
 
-#include <map>
-#include <mutex>
 #include <utility>
+
+#include "models/kernels/cuda/products/algorithm_choice.h"
 
 namespace sluice::cuda {
 namespace {
@@ -62,56 +62,6 @@ absl::Status Describe(const CublasLt& library, const MatmulShape& shape,
   return library.ToStatus(status, "describing a product");
 }
 
-// Algorithms without atomics: a product that is split along k adds its parts, which are stored in
-// the work area, in a separate step; or it is not split.
-absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> Choose(const MatmulPlan& plan) {
-  const CublasLt& library = *plan.library;
-  cublasLtMatmulPreference_t preference = nullptr;
-  cublasStatus_t status = library.preference_create(&preference);
-  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      status = library.preference_set(preference, attribute, &value, sizeof(value));
-    }
-  };
-  const auto schemes = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-  constexpr uint32_t kAlignment = 16;
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMatmulScratch);
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment);
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
-  cublasLtMatmulHeuristicResult_t best = {};
-  int count = 0;
-  if (status == CUBLAS_STATUS_SUCCESS) {
-    status =
-        library.heuristic(plan.handle, plan.description.get(), plan.first.get(), plan.second.get(),
-                          plan.result.get(), plan.result.get(), preference, 1, &best, &count);
-  }
-  if (preference != nullptr) library.preference_destroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-      (status == CUBLAS_STATUS_SUCCESS && (count == 0 || best.state != CUBLAS_STATUS_SUCCESS))) {
-    return std::nullopt;
-  }
-  if (status != CUBLAS_STATUS_SUCCESS) return library.ToStatus(status, "choosing an algorithm");
-  return best.algo;
-}
-
-// The algorithm of a shape on a device is chosen once, so that all products of that shape in the
-// process add in the same order.
-absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> ChooseOnce(const MatmulShape& shape,
-                                                               const MatmulPlan& plan) {
-  using Key = std::pair<cublasLtHandle_t, MatmulShape>;  // there is one handle per device
-  static std::mutex mutex;
-  static auto* const chosen = new std::map<Key, std::optional<cublasLtMatmulAlgo_t>>;
-  const std::lock_guard lock(mutex);
-  const Key key(plan.handle, shape);
-  if (const auto found = chosen->find(key); found != chosen->end()) return found->second;
-  auto algorithm = Choose(plan);
-  if (algorithm.ok()) chosen->emplace(key, *algorithm);
-  return algorithm;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MatmulPlan::Make(const MatmulShape& shape) {
@@ -144,7 +94,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MatmulPlan::Make(const MatmulShape& 
   lay_out(&plan->result, shape.out, false, shape.m, shape.n);
   status.Update(Describe(*library, shape, description));
   if (!status.ok()) return status;
-  const auto algorithm = ChooseOnce(shape, *plan);
+  const auto algorithm = ChooseAlgorithm(shape, *plan);
   if (!algorithm.ok()) return algorithm.status();
   plan->algorithm = *algorithm;
   return plan;
@@ -160,6 +110,18 @@ absl::Status MatmulPlan::SetPointers(const MatmulTensors& tensors) const {
         Set(*library, description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, tensors.aux);
   }
   return library->ToStatus(status, "pointing at tensors");
+}
+
+absl::Status MatmulPlan::Run(const cublasLtMatmulAlgo_t& with, bool adds,
+                             const MatmulTensors& tensors, void* scratch,
+                             cudaStream_t queue) const {
+  if (absl::Status status = SetPointers(tensors); !status.ok()) return status;
+  const float alpha = 1, beta = adds ? 1 : 0;
+  return library->ToStatus(
+      library->matmul(handle, description.get(), &alpha, tensors.b, first.get(), tensors.a,
+                      second.get(), &beta, adds ? tensors.c : tensors.d, result.get(), tensors.d,
+                      result.get(), &with, scratch, kMatmulScratch, queue),
+      "a product");
 }
 
 }  // namespace sluice::cuda
