@@ -186,8 +186,9 @@ void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
                 "Compute them again while a stage waits for its gradient: a shorter step, with "
                 "more memory");
   AddKernelFlags(command, group.name(), &flags->kernels);
-  group.AddFlag("--cuda-graphs", flags->question.cuda_graphs,
-                "Record the GPU's work of each action once, and replay it in all later steps");
+  group.AddNegatableFlag("--cuda-graphs,!--no-cuda-graphs", flags->question.cuda_graphs,
+                         "Record a GPU's work of each action once, and replay it in all later "
+                         "steps, to the same bits (usual on a GPU)");
   group
       .Add("--threads-per-stage", flags->question.threads_per_stage,
            "Threads of each rank's kernels")

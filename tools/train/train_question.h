@@ -50,7 +50,7 @@ struct TrainQuestion {
   bool recompute_ahead = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   KernelChoice kernels;
-  bool cuda_graphs = false;
+  std::optional<bool> cuda_graphs;  // usual: on a GPU
   int data_parallel = 1;
   // Instead: chosen for the ranks there are. `timetable.micro_batches` are then of all replicas.
   bool auto_data_parallel = false;
