@@ -23,13 +23,13 @@ class Configuration:
     replicas: int = 1
     zero: int = 0
     processes: bool = False  # one process per rank, over NCCL
-    graphs: bool = False
+    graphs: bool = True  # where there is a GPU
     norm: str = "layer"
     attention: str = "sluice"
 
     @property
     def needs_gpu(self):
-        return self.graphs or self.attention != "sluice"
+        return not self.graphs or self.attention != "sluice"
 
     @property
     def name(self):
@@ -40,7 +40,7 @@ class Configuration:
         parts += [f"x{self.replicas}", f"zero{self.zero}"] if self.replicas > 1 else []
         parts += ["rms"] if self.norm == "rms" else []
         parts += [self.attention] if self.attention != "sluice" else []
-        parts += ["graphs"] if self.graphs else []
+        parts += ["no graphs"] if not self.graphs else []
         return " ".join(parts + (["processes"] if self.processes else []))
 
     @property
@@ -71,7 +71,7 @@ class Configuration:
             flags += ["--chunks", str(self.chunks)]
         if self.replicas > 1:
             flags += ["--data-parallel", str(self.replicas), "--zero", str(self.zero)]
-        return flags + (["--cuda-graphs"] if self.graphs else [])
+        return flags + ([] if self.graphs else ["--no-cuda-graphs"])
 
 
 def reference_flags(dtype, groups, norm, attention):
@@ -82,7 +82,7 @@ def reference_flags(dtype, groups, norm, attention):
 def first_configurations():
     """Few that have everything once, since the time may end. One process first: it tells most about the others' errors."""
     return [Configuration("1f1b", 2, dtype="bf16"), Configuration("1f1b", 2, dtype="bf16", processes=True),
-            Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True),
+            Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=False),
             Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
             Configuration("zbv", 2, 2, "bf16", processes=True),
             Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
@@ -100,11 +100,11 @@ def further_configurations():
               Configuration("gpipe", 2, dtype="bf16", recompute="full", processes=True),
               Configuration("1f1b", 2, recompute="full", ahead=True, processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
-              Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=True),
+              Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=False),
               Configuration("1f1b", 2, dtype="bf16", processes=True, attention="cudnn"),
               Configuration("zbv", 2, 2, "bf16", recompute="full", attention="cudnn"),
-              Configuration("1f1b", 2, dtype="bf16", graphs=True, attention="cudnn"),
-              Configuration("zb-h1", 2, graphs=True)]
+              Configuration("1f1b", 2, dtype="bf16", graphs=False, attention="cudnn"),
+              Configuration("zb-h1", 2, graphs=False)]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
     chunked = (("interleaved", 2), ("interleaved", 3), ("interleaved-zb", 2), ("bfs", 2), ("zbv", 2), ("v-half", 2),
                ("v-min", 2), ("dualpipev", 2), ("hanayo", 2))

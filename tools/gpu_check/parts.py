@@ -34,6 +34,7 @@ PARTS = [
     Part("doctor", doctor, 10),
     Part("smoke", smoke.smoke, 60),
     Part("train-gpt2", speed.train_gpt2, 180),
+    Part("train-qwen3", speed.train_qwen3, 120),
     Part("profile", timeline.profile, 60),
     Part("bench-kernels", benches.bench_kernels, 120),
     Part("kernels", tests_part.kernels, 240),

@@ -39,7 +39,7 @@ def training_runs(kit, shape):
 
     runs = {"gpt2": flags(), "gpt2, 2 stages": flags(2)}
     if kit.device == "cuda":
-        runs.update({"gpt2, CUDA graphs": [*flags(), "--cuda-graphs"],
+        runs.update({"gpt2, no CUDA graphs": [*flags(), "--no-cuda-graphs"],
                      "gpt2, cuDNN's attention": [*flags(), "--attention", "cudnn"]})
     return runs
 

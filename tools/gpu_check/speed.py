@@ -11,12 +11,15 @@ MODELS = {
     "gpt2": {"layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024, "micro_batch": 16, "micro_batches": 4,
              "target_mfu": 0.45},
     "gpt2-xl": {"layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024, "micro_batch": 8,
-                "micro_batches": 4, "target_mfu": 0.50},
+                "micro_batches": 4, "slow_to_start": True, "target_mfu": 0.50},
+    "qwen3-0.6b": {"layers": 28, "dim": 1024, "attention": 2048, "block": 15_728_640, "vocab": 151_936, "seq": 1024,
+                   "micro_batch": 16, "micro_batches": 4, "flags": ("layers", "vocab", "seq"), "target_mfu": 0.47},
 }
 # What a CPU is done with at once, to try this command where there is no GPU.
 TINY = {"layers": 2, "dim": 32, "heads": 2, "vocab": 256, "seq": 32, "micro_batch": 1, "micro_batches": 2}
 STEPS = 8
 RUN_LIMIT = 120  # seconds of one run of sluice
+TUNE_LIMIT = 60  # of measuring the algorithms of its products
 PEER_LIMIT = 240  # torch.compile takes most of them
 SHAPE_FLAGS = ("layers", "dim", "heads", "vocab", "seq")
 
@@ -27,8 +30,9 @@ def shape_of(kit, model, **changed):
 
 def step_flops(shape):
     """6 FLOPs per matmul parameter and token, half for causal attention: as torch_peer.py counts."""
-    per_token = 6 * (12 * shape["layers"] * shape["dim"]**2 + shape["vocab"] * shape["dim"] +
-                     shape["layers"] * shape["seq"] * shape["dim"])
+    block = shape.get("block", 12 * shape["dim"]**2)  # parameters of its matrices
+    attention = shape.get("attention", shape["dim"])  # values of a token's queries
+    per_token = 6 * (shape["layers"] * (block + shape["seq"] * attention) + shape["vocab"] * shape["dim"])
     return per_token * step_tokens(shape)
 
 
@@ -47,9 +51,23 @@ def sluice_flags(model, shape, count=1, steps=STEPS + training.WARM_UP):
              str(steps), "--micro-batch-size", str(shape["micro_batch"]), "--micro-batches",
              str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s",
              "--bytes"]  # only the time of a step matters, not what is learnt
-    for key in SHAPE_FLAGS:
-        flags += [f"--{key}", str(shape[key])]
-    return flags
+    return flags + size_flags(shape)
+
+
+def size_flags(shape):
+    """The preset's own sizes where "flags" does not name them."""
+    return [word for key in shape.get("flags", SHAPE_FLAGS) for word in (f"--{key}", str(shape[key]))]
+
+
+def tune(kit, clock, model, shape):
+    """The file of the fastest algorithms of the model's products; raises training.Failed. Two blocks have all of them."""
+    file = kit.scratch / f"{model}.algorithms"
+    words = [kit.sluice, "profile", model, "--device", kit.device, "--dtype", "bf16", "--micro-batch-size",
+             str(shape["micro_batch"]), *size_flags({**shape, "layers": 2}), "--repetitions", "1", "--tune", str(file)]
+    outcome = process.run(words, min(TUNE_LIMIT, clock.left()))
+    if not outcome.ok:
+        raise training.Failed(outcome.why(), [outcome.tail()], outcome.timed_out)
+    return file
 
 
 def describe(name, result):
@@ -128,21 +146,50 @@ def measure_peer(kit, clock, rows, name, shape):
     return steps.done(peer=found[-1]["peer"], compiled=found[-1]["compiled"])
 
 
-def variants(kit):
-    """{what: flags} of the runs of sluice that are measured beside each other."""
-    found = {"sluice": []}
-    if kit.device == "cuda":
-        found["sluice, cuDNN's attention"] = ["--attention", "cudnn"]
-    return found
+def variants(shape, tuned):
+    """{what: flags} of the runs of sluice that are measured beside each other; `tuned` is the file of tune(), or None."""
+    with_tuned = {", tuned": ["--algorithms", str(tuned)]} if tuned else {}
+    ways = {"": [], ", no CUDA graphs": ["--no-cuda-graphs"], **with_tuned}
+    if "attention" not in shape:  # cuDNN's has no grouped queries here
+        cudnn = ["--attention", "cudnn"]
+        ways[", cuDNN's attention"] = cudnn
+        ways.update({f"{name}, cuDNN's attention": [*flags, *cudnn] for name, flags in with_tuned.items()})
+    if "slow_to_start" in shape:  # what has everything, and nothing
+        last = list(ways)[-1]
+        ways = {last: ways[last], "": []}
+    return {f"sluice{name}": flags for name, flags in ways.items()}
+
+
+def tuned_or_none(kit, clock, rows, model, shape):
+    """What tune() makes, where there is a GPU; its row is there however it ends."""
+    if kit.device != "cuda":
+        return None, None
+    try:
+        file = tune(kit, clock, model, shape)
+    except training.Failed as failure:
+        row = {"complete": not failure.timed_out, "error": str(failure), "stderr": failure.tails}
+        rows.put("algorithms", row, f"algorithms: {failure}")
+        return None, row
+    products = json.loads(file.read_text())["products"]
+    gains = {f"{one['m']} x {one['k']} x {one['n']}{' + c' if one['adds'] else ''}, {one['epilogue']}":
+             round(one["first_seconds"] / one["seconds"], 3) for one in products}
+    faster = sum(gain > 1 for gain in gains.values())
+    row = {"complete": True, "gains": gains}
+    rows.put("algorithms", row, f"algorithms: {faster} of {len(products)} products have a faster one than cuBLASLt's first")
+    return file, row
 
 
 def compare_with_peer(kit, clock, rows, model, shape=None):
     shape = shape or shape_of(kit, model)
     results, notes, not_reached = {}, [], []
     flags = sluice_flags(model, shape)
+    tuned, tuning = tuned_or_none(kit, clock, rows, model, shape)
+    if tuning and tuning.get("error"):
+        results["algorithms"] = tuning
     runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
-            for name, more in variants(kit).items()}
-    runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
+            for name, more in (variants(shape, tuned) if kit.device == "cuda" else {"sluice": []}).items()}
+    if "flags" not in shape:  # the peer is GPT-2
+        runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
     for name, run in runs.items():
         if clock.is_up():
             not_reached.append(name)
@@ -182,6 +229,11 @@ def train_gpt2_xl(kit, clock, rows, shape=None):
     return compare_with_peer(kit, clock, rows, "gpt2-xl", shape)
 
 
+def train_qwen3(kit, clock, rows, shape=None):
+    """Qwen3-0.6B at T 1024 in bf16."""
+    return compare_with_peer(kit, clock, rows, "qwen3-0.6b", shape)
+
+
 # The categories of a trace that are actions of a timetable.
 ACTIONS = ("F", "B", "I", "W", "RECOMPUTE")
 
@@ -204,7 +256,7 @@ def stage_runs(kit, shape, trace):
     """{name: flags}, the one that the others are compared with first."""
     runs = {"1 stage": [*sluice_flags("gpt2", shape, 1), "--trace", str(trace)]}
     if kit.device == "cuda":
-        runs["1 stage, CUDA graphs"] = [*sluice_flags("gpt2", shape, 1), "--cuda-graphs"]
+        runs["1 stage, no CUDA graphs"] = [*sluice_flags("gpt2", shape, 1), "--no-cuda-graphs"]
     return {**runs, **{f"{count} stages": sluice_flags("gpt2", shape, count) for count in (2, 4) if count <= shape["layers"]}}
 
 

@@ -80,7 +80,7 @@ def profile(kit, clock, rows):
     told = kit.scratch / "timeline.csv"
     shape = speed.shape_of(kit, "gpt2")
     command = [kit.sluice, "train", "--data", kit.text(), "--device", kit.device,
-               *speed.sluice_flags("gpt2", shape, steps=STEPS), "--transport", "inprocess"]
+               *speed.sluice_flags("gpt2", shape, steps=STEPS), "--no-cuda-graphs", "--transport", "inprocess"]
     outcome = process.run(command, clock.left(), env={"CUDA_INJECTION64_PATH": str(library), "KERNEL_TIMELINE": str(told)})
     launches = read(told.read_text().splitlines()) if told.is_file() else []
     step, before = last_step(launches)

@@ -164,7 +164,7 @@ class Measures(Folder):
         result = speed.stages(self.kit, Clock(60), Rows())
         self.assertTrue(result["ok"], result)
         self.assertAlmostEqual(result["ratios"]["4 stages"], 0.104 / 0.101)
-        self.assertAlmostEqual(result["ratios"]["1 stage, CUDA graphs"], 1)
+        self.assertAlmostEqual(result["ratios"]["1 stage, no CUDA graphs"], 1)
         self.assertAlmostEqual(result["idle_between_actions"], 3e-6)
 
     def test_mfu_is_of_the_gpus_peak(self):
@@ -179,6 +179,21 @@ class Measures(Folder):
         result = speed.train_gpt2_xl(self.kit, Clock(60), rows)
         self.assertTrue(result["ok"])
         self.assertIn("has no PyTorch", result["notes"][0])
+        self.assertAlmostEqual(rows.get("sluice")["step_seconds"], 0.101)
+        self.assertAlmostEqual(rows.get("sluice, tuned, cuDNN's attention")["step_seconds"], 0.101)
+
+    def test_algorithms_are_measured_first(self):
+        rows = Rows()
+        speed.train_qwen3(self.kit, Clock(60), rows)
+        self.assertEqual(rows.get("algorithms")["gains"], {"8 x 2 x 4, bias": 1.25, "8 x 2 x 4 + c, bias": 1.0})
+        self.assertAlmostEqual(rows.get("sluice, tuned")["step_seconds"], 0.101)
+
+    def test_without_algorithms_the_rest_is_measured(self):
+        self.make(broken="untuned")
+        rows = Rows()
+        result = speed.train_gpt2(self.kit, Clock(60), rows)
+        self.assertFalse(result["ok"])
+        self.assertIn("algorithms: exit 2: sluice: cuBLASLt is missing", result["notes"])
         self.assertAlmostEqual(rows.get("sluice")["step_seconds"], 0.101)
         self.assertAlmostEqual(rows.get("sluice, cuDNN's attention")["step_seconds"], 0.101)
 
