@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "models/kernels/cuda_algorithms.h"
+#include "models/kernels/cuda/products/algorithms.h"
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "models/kernels/cuda_algorithms.h"
+#include "models/kernels/cuda/products/algorithms.h"
 #include "models/layers/trainable.h"
 #include "models/spec/decoder.h"
 #include "models/spec/decoder_layer.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
-#include "models/kernels/cuda_algorithms.h"
+#include "models/kernels/cuda/products/algorithms.h"
 #include "models/layers/adapted_layers.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"

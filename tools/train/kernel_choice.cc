@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
-#include "models/kernels/cuda_algorithms.h"
+#include "models/kernels/cuda/products/algorithms.h"
 #include "tools/files.h"
 
 namespace sluice {

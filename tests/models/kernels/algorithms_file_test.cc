@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/kernels/cuda_algorithms.h"
+#include "models/kernels/cuda/products/algorithms.h"
 
 namespace sluice {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda/products/algorithm_race.h"
+#include "models/kernels/cuda/products/algorithms.h"
 #include "models/kernels/cuda/products/cublaslt.h"
-#include "models/kernels/cuda_algorithms.h"
 
 namespace sluice::cuda {
 namespace {

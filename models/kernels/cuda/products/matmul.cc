@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda/launch.h"
+#include "models/kernels/cuda/products/algorithm_choice.h"
 #include "models/kernels/cuda/products/matmul_plan.h"
 #include "models/kernels/cuda/products/rehearse.h"
 
@@ -36,6 +37,9 @@ absl::Status Matmul::Prepare() {
   if (plan_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = MatmulPlan::Make(shape_);
   if (!plan.ok()) return plan.status();
+  const auto algorithm = ChooseAlgorithm(shape_, **plan);
+  if (!algorithm.ok()) return algorithm.status();
+  (*plan)->algorithm = *algorithm;
   plan_ = *std::move(plan);
   return absl::OkStatus();
 }

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "models/kernels/cuda/products/algorithm_choice.h"
-
 namespace sluice::cuda {
 namespace {
 
@@ -94,9 +92,6 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MatmulPlan::Make(const MatmulShape& 
   lay_out(&plan->result, shape.out, false, shape.m, shape.n);
   status.Update(Describe(*library, shape, description));
   if (!status.ok()) return status;
-  const auto algorithm = ChooseAlgorithm(shape, *plan);
-  if (!algorithm.ok()) return algorithm.status();
-  plan->algorithm = *algorithm;
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct MatmulPlan {
   using Description =
       std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(::cublasLtMatmulDescDestroy)*>;
 
+  // Without an algorithm, which is chosen for a plan.
   static absl::StatusOr<std::unique_ptr<MatmulPlan>> Make(const MatmulShape& shape);
   // Queues the product by this algorithm; `adds` and the tensors as in MatmulShape. `scratch` has
   // kMatmulScratch bytes at a multiple of kScratchAlignment. One thread at a time.
@@ -31,7 +32,7 @@ struct MatmulPlan {
   cublasLtHandle_t handle;
   Description description;
   Layout first, second, result;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: not chosen yet, or the library has none
 
  private:
   absl::Status SetPointers(const MatmulTensors& tensors) const;

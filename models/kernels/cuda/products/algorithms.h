@@ -1,5 +1,5 @@
-#ifndef SLUICE_MODELS_KERNELS_CUDA_ALGORITHMS_H_
-#define SLUICE_MODELS_KERNELS_CUDA_ALGORITHMS_H_
+#ifndef SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_ALGORITHMS_H_
+#define SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_ALGORITHMS_H_
 
 #include <array>
 #include <cstdint>
@@ -59,4 +59,4 @@ absl::StatusOr<ProductAlgorithms> MeasuredAlgorithms(absl::string_view gpu);
 
 }  // namespace sluice
 
-#endif  // SLUICE_MODELS_KERNELS_CUDA_ALGORITHMS_H_
+#endif  // SLUICE_MODELS_KERNELS_CUDA_PRODUCTS_ALGORITHMS_H_
