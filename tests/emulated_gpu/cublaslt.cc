@@ -126,7 +126,8 @@ cublasStatus_t SetDescription(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAtt
 
 // An algorithm's first word. The first adds in the order of k; the others in the other order, the
 // last of them by atomics, which it is only asked for where a file says so.
-enum Algorithm : uint64_t { kForwards = 1, kBackwards = 2, kOffered = 2, kByAtomics = 3 };
+enum Algorithm : uint64_t { kForwards = 1, kBackwards = 2, kByAtomics = 3 };
+constexpr int kOffered = 2;
 
 cublasStatus_t Choose(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
@@ -135,7 +136,7 @@ cublasStatus_t Choose(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLa
   if (!Fits(*As<Description>(d), *As<Layout>(a), *As<Layout>(b), *As<Layout>(c))) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *count = std::min<int>(most, kOffered);
+  *count = std::min(most, kOffered);
   for (int i = 0; i < *count; ++i) {
     best[i].state = CUBLAS_STATUS_SUCCESS;
     best[i].algo.data[0] = kForwards + static_cast<uint64_t>(i);
@@ -170,11 +171,12 @@ cublasStatus_t Get(const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConf
 // is awaited there must not depend on it. The kernel depends on more than the algorithm, for
 // example on whether the result is added where it lies (seen with cuBLASLt 13.0 on an H200).
 void LoadKernel(const Product& product) {
-  using Key = std::tuple<int, int, int, int, int, int64_t, int64_t, int64_t, bool, bool>;
+  using Key = std::tuple<bool, int, int, int, int, int, int64_t, int64_t, int64_t, bool, bool>;
   static std::mutex mutex;
   static auto* const loaded = new std::set<Key>;
-  const Key key(int{product.d.first}, int{product.d.second}, int{product.d.epilogue},
-                int{product.a.type}, int{product.c.type}, product.c.rows, product.c.columns,
+  const Key key(product.backwards, int{product.d.first}, int{product.d.second},
+                int{product.d.epilogue}, int{product.a.type}, int{product.c.type}, product.c.rows,
+                product.c.columns,
                 product.d.first == CUBLAS_OP_N ? product.a.columns : product.a.rows,
                 product.beta != 0, product.c_data == product.result);
   {

@@ -57,11 +57,25 @@ class Program(unittest.TestCase):
 
     def train(self, flags, device='cuda'):
         done = self.run_program('train', '--data', self.data, '--device', device, '--json', *small(flags))
+        losses, weights = self.bits_of(done)
+        self.assertEqual(len(losses), int(SMALL['--steps']))
+        return losses, weights
+
+    def bits_of(self, done):
         self.assertEqual(done.returncode, 0, done.stderr)
         objects = training.lines(done.stdout)
-        losses = [line['loss_hex'] for line in objects if 'loss_hex' in line]
-        self.assertEqual(len(losses), int(SMALL['--steps']))
-        return losses, objects[-1]['weights_hash']
+        return [line['loss_hex'] for line in objects if 'loss_hex' in line], objects[-1]['weights_hash']
+
+    def start_ranks(self, flags, count, of_rank=lambda rank: ()):
+        """A process per rank, over NCCL, with flags that are all ranks' and those that are one's own."""
+        meet = ['--transport', 'nccl', '--world-size', count, '--master-addr', '127.0.0.1', '--master-port', training.free_port()]
+        ranks = []
+        for rank in range(count):
+            words = [self.sluice, 'train', '--json', '--data', self.data, '--device', 'cuda', *flags, *meet, '--rank', rank,
+                     *of_rank(rank)]
+            ranks.append(subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                          env={**os.environ, **training.rank_environment(rank), 'OMP_NUM_THREADS': '1'}))
+        return ranks
 
     def test_all_ways_to_cut_a_run_give_its_bits(self):
         wanted = [one for one in bitwise.configurations() if not one.processes and one.attention == 'sluice']
@@ -91,12 +105,7 @@ class Program(unittest.TestCase):
             self.skipTest('there is no emulated NCCL')
         flags = small(bitwise.Configuration('1f1b', 3).flags())
         flags[flags.index('--steps') + 1] = '1000'
-        port = str(training.free_port())
-        ranks = [subprocess.Popen([self.sluice, 'train', '--json', '--data', self.data, '--device', 'cuda', *flags, '--transport', 'nccl',
-                                   '--world-size', '3', '--master-addr', '127.0.0.1', '--master-port', port, '--rank', str(rank)],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  env={**os.environ, **training.rank_environment(rank), 'OMP_NUM_THREADS': '1'})
-                 for rank in range(3)]
+        ranks = self.start_ranks(flags, 3)
         try:
             for line in ranks[0].stdout:
                 if '"step":2,' in line:
@@ -165,10 +174,7 @@ class Program(unittest.TestCase):
                  '--device', 'cuda']
 
         def bits(*more):
-            done = self.run_program('train', *flags, *more)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            objects = training.lines(done.stdout)
-            return [line['loss_hex'] for line in objects if 'loss_hex' in line], objects[-1]['weights_hash']
+            return self.bits_of(self.run_program('train', *flags, *more))
 
         usual = bits('--stages', 1)
         self.assertEqual(bits('--stages', 1, '--algorithms', self.with_algorithm('first', 1, document)), usual)
@@ -203,13 +209,8 @@ class Program(unittest.TestCase):
             self.skipTest('there is no emulated NCCL')
         _, document = self.tune()
         files = [self.with_algorithm(f'of rank {rank}', 1 + rank, document) for rank in range(2)]
-        port = str(training.free_port())
-        ranks = [subprocess.Popen([self.sluice, 'train', '--json', '--data', self.data, '--device', 'cuda', '--model', *map(str, TUNED),
-                                   '--stages', '2', '--steps', '2', '--eval-micro-batches', '1', '--algorithms', files[rank],
-                                   '--transport', 'nccl', '--world-size', '2', '--master-addr', '127.0.0.1', '--master-port', port,
-                                   '--rank', str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  env={**os.environ, **training.rank_environment(rank), 'OMP_NUM_THREADS': '1'})
-                 for rank in range(2)]
+        flags = ['--model', *TUNED, '--stages', 2, '--steps', 2, '--eval-micro-batches', 1]
+        ranks = self.start_ranks(flags, 2, lambda rank: ('--algorithms', files[rank]))
         said = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [2, 2], said)
         self.assertIn("what computes (rank 1: Emulated with the products' algorithms ", ''.join(said))  # one rank says it

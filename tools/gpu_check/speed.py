@@ -59,17 +59,6 @@ def size_flags(shape):
     return [word for key in shape.get("flags", SHAPE_FLAGS) for word in (f"--{key}", str(shape[key]))]
 
 
-def tune(kit, clock, model, shape):
-    """The file of the fastest algorithms of the model's products; raises training.Failed. Two blocks have all of them."""
-    file = kit.scratch / f"{model}.algorithms"
-    words = [kit.sluice, "profile", model, "--device", kit.device, "--dtype", "bf16", "--micro-batch-size",
-             str(shape["micro_batch"]), *size_flags({**shape, "layers": 2}), "--repetitions", "1", "--tune", str(file)]
-    outcome = process.run(words, min(TUNE_LIMIT, clock.left()))
-    if not outcome.ok:
-        raise training.Failed(outcome.why(), [outcome.tail()], outcome.timed_out)
-    return file
-
-
 def describe(name, result):
     mfu = "" if result["mfu"] is None else f", MFU {100 * result['mfu']:.1f} %"
     return f"{name}: {1e3 * result['step_seconds']:.1f} ms a step, {result['tokens_per_second']:,.0f} tokens/s{mfu}"
@@ -146,8 +135,10 @@ def measure_peer(kit, clock, rows, name, shape):
     return steps.done(peer=found[-1]["peer"], compiled=found[-1]["compiled"])
 
 
-def variants(shape, tuned):
-    """{what: flags} of the runs of sluice that are measured beside each other; `tuned` is the file of tune(), or None."""
+def variants(kit, shape, tuned):
+    """{what: flags} of the runs of sluice that are measured beside each other; `tuned` is a file of algorithms, or None."""
+    if kit.device != "cuda":
+        return {"sluice": []}
     with_tuned = {", tuned": ["--algorithms", str(tuned)]} if tuned else {}
     ways = {"": [], ", no CUDA graphs": ["--no-cuda-graphs"], **with_tuned}
     if "attention" not in shape:  # cuDNN's has no grouped queries here
@@ -160,15 +151,15 @@ def variants(shape, tuned):
     return {f"sluice{name}": flags for name, flags in ways.items()}
 
 
-def tuned_or_none(kit, clock, rows, model, shape):
-    """What tune() makes, where there is a GPU; its row is there however it ends."""
-    if kit.device != "cuda":
-        return None, None
-    try:
-        file = tune(kit, clock, model, shape)
-    except training.Failed as failure:
-        row = {"complete": not failure.timed_out, "error": str(failure), "stderr": failure.tails}
-        rows.put("algorithms", row, f"algorithms: {failure}")
+def tune(kit, clock, rows, model, shape):
+    """The file of the fastest algorithms of the model's products, of which two blocks have all, or None; and its row."""
+    file = kit.scratch / f"{model}.algorithms"
+    words = [kit.sluice, "profile", model, "--device", kit.device, "--dtype", "bf16", "--micro-batch-size",
+             str(shape["micro_batch"]), *size_flags({**shape, "layers": 2}), "--repetitions", "1", "--tune", str(file)]
+    outcome = process.run(words, min(TUNE_LIMIT, clock.left()))
+    if not outcome.ok:
+        row = {"complete": not outcome.timed_out, "error": outcome.why(), "stderr": [outcome.tail()]}
+        rows.put("algorithms", row, f"algorithms: {outcome.why()}")
         return None, row
     products = json.loads(file.read_text())["products"]
     gains = {f"{one['m']} x {one['k']} x {one['n']}{' + c' if one['adds'] else ''}, {one['epilogue']}":
@@ -183,11 +174,12 @@ def compare_with_peer(kit, clock, rows, model, shape=None):
     shape = shape or shape_of(kit, model)
     results, notes, not_reached = {}, [], []
     flags = sluice_flags(model, shape)
-    tuned, tuning = tuned_or_none(kit, clock, rows, model, shape)
-    if tuning and tuning.get("error"):
-        results["algorithms"] = tuning
+    tuned = None
+    if kit.device == "cuda":
+        tuned, row = tune(kit, clock, rows, model, shape)
+        results.update({} if tuned else {"algorithms": row})
     runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
-            for name, more in (variants(shape, tuned) if kit.device == "cuda" else {"sluice": []}).items()}
+            for name, more in variants(kit, shape, tuned).items()}
     if "flags" not in shape:  # the peer is GPT-2
         runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
     for name, run in runs.items():

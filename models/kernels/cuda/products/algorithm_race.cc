@@ -13,6 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_error.h"
+#include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda/products/separate_memory.h"
 
 namespace sluice::cuda {
 namespace {
@@ -31,7 +33,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 int64_t Aligned(int64_t bytes) {
   constexpr auto kStep = static_cast<int64_t>(kScratchAlignment);
-  return (bytes + kStep - 1) / kStep * kStep;
+  return CeilDiv(bytes, kStep) * kStep;
 }
 
 // A product's tensors, one behind the other.
@@ -45,21 +47,6 @@ struct Places {
 
   const int64_t b, d, aux, bias, bytes;  // a is at 0
 };
-
-struct FreeMemory {
-  void operator()(std::byte* memory) const { (void)cudaFree(memory); }
-};
-using Memory = std::unique_ptr<std::byte, FreeMemory>;
-
-absl::StatusOr<Memory> Allocate(int64_t bytes) {
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
-  (void)cudaGetLastError();
-  if (error != cudaSuccess) {
-    return CudaStatus(error, absl::StrCat("measuring a product takes ", bytes, " bytes"));
-  }
-  return Memory(static_cast<std::byte*>(memory));
-}
 
 struct DestroyStream {
   void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
@@ -103,7 +90,8 @@ class Race {
     if (!status.ok()) return status;
     sets_ = std::clamp<int64_t>(kSpread / places_.bytes, 1, kMostSets);
     const int64_t bytes = static_cast<int64_t>(kMatmulScratch) + sets_ * places_.bytes;
-    absl::StatusOr<Memory> memory = Allocate(bytes);
+    absl::StatusOr<SeparateMemory> memory =
+        AllocateSeparately(static_cast<size_t>(bytes), "measuring a product");
     if (!memory.ok()) return memory.status();
     memory_ = *std::move(memory);
     return Fill(bytes);
@@ -146,12 +134,12 @@ class Race {
 
   MatmulTensors TensorsOf(int64_t set) const {
     std::byte* const at = memory_.get() + kMatmulScratch + set * places_.bytes;
-    return {.a = at,
-            .b = at + places_.b,
-            .c = shape_.adds ? at + places_.d : nullptr,
-            .d = at + places_.d,
-            .bias = shape_.epilogue == Epilogue::kBias ? at + places_.bias : nullptr,
-            .aux = shape_.epilogue == Epilogue::kDGelu ? at + places_.aux : nullptr};
+    return OnlyThoseOf(shape_, {.a = at,
+                                .b = at + places_.b,
+                                .c = at + places_.d,
+                                .d = at + places_.d,
+                                .bias = at + places_.bias,
+                                .aux = at + places_.aux});
   }
 
   const MatmulShape shape_;
@@ -160,7 +148,7 @@ class Race {
   int64_t sets_ = 1;
   Owned<cudaStream_t, DestroyStream> stream_;
   Owned<cudaEvent_t, DestroyEvent> begin_, end_;
-  Memory memory_;
+  SeparateMemory memory_;
 };
 
 }  // namespace

@@ -79,14 +79,8 @@ void Matmul::Rehearse(Stream stream) {
 
 // All tensors share one memory: the result is not used.
 void Matmul::RunOn(Stream stream, void* workspace, void* tensor, const void* added) {
-  const bool has_bias = shape_.epilogue == Epilogue::kBias;
-  const bool has_aux = shape_.epilogue == Epilogue::kDGelu;
-  const MatmulTensors tensors = {.a = tensor,
-                                 .b = tensor,
-                                 .c = shape_.adds ? added : nullptr,
-                                 .d = tensor,
-                                 .bias = has_bias ? tensor : nullptr,
-                                 .aux = has_aux ? tensor : nullptr};
+  const MatmulTensors tensors = OnlyThoseOf(
+      shape_, {.a = tensor, .b = tensor, .c = added, .d = tensor, .bias = tensor, .aux = tensor});
   Run(stream, tensors, workspace).IgnoreError();
 }
 

@@ -38,6 +38,14 @@ struct MatmulTensors {
   void* aux = nullptr;
 };
 
+// Without the tensors that a product of this shape does not have.
+inline MatmulTensors OnlyThoseOf(const MatmulShape& shape, MatmulTensors tensors) {
+  if (!shape.adds) tensors.c = nullptr;
+  if (shape.epilogue != Epilogue::kBias) tensors.bias = nullptr;
+  if (shape.epilogue != Epilogue::kDGelu) tensors.aux = nullptr;
+  return tensors;
+}
+
 // The bytes of a work area that any algorithm may use, whatever the product's shape, so that memory
 // can be predicted where there is no GPU. NVIDIA recommends this size for Hopper.
 inline constexpr size_t kMatmulScratch = size_t{32} << 20;

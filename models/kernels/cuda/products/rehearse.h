@@ -6,8 +6,9 @@
 #include <cstddef>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
 #include "models/device/cuda_error.h"
+#include "models/kernels/cuda/products/separate_memory.h"
 
 namespace sluice::cuda {
 
@@ -16,17 +17,12 @@ namespace sluice::cuda {
 // there. Where no memory is left for it the device has failed, since a run could then wait for
 // itself.
 inline void Rehearse(cudaStream_t queue, size_t bytes, absl::FunctionRef<void(std::byte*)> run) {
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes);
-  (void)cudaGetLastError();
-  if (error != cudaSuccess) {
-    return NoteCudaFailure(CudaStatus(error, absl::StrCat("loading kernels takes ", bytes,
-                                                          " bytes beside the arena for a moment")));
-  }
-  (void)cudaMemsetAsync(memory, 0, bytes, queue);
-  run(static_cast<std::byte*>(memory));
+  absl::StatusOr<SeparateMemory> memory = AllocateSeparately(bytes, "loading kernels");
+  if (!memory.ok()) return NoteCudaFailure(memory.status());
+  (void)cudaMemsetAsync(memory->get(), 0, bytes, queue);
+  run(memory->get());
   (void)cudaStreamSynchronize(queue);
-  (void)cudaFree(memory);
+  memory->reset();
   NoteLastCudaError("loading kernels");
 }
 
