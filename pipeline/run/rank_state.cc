@@ -1,9 +1,14 @@
 #include "pipeline/run/rank_state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <iterator>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/run/host_state.h"
 
@@ -23,6 +28,35 @@ std::vector<int> FirstIndices(const RunPlan& plan) {
   for (const LayerDecl& layer : plan.layers)
     first.push_back(first.back() + static_cast<int>(layer.parameters.size()));
   return first;
+}
+
+// A parameter's first values, which are still to be drawn.
+struct Drawn {
+  ParameterDecl decl;
+  void* values = nullptr;
+  LowHalves low_halves;
+};
+// Bytes of parameters that are drawn at the same time, in the host's memory.
+constexpr int64_t kDrawnTogether = int64_t{1} << 30;
+constexpr int64_t kZerosBrought = int64_t{32} << 20;  // bytes
+
+// A rank on a CPU has one core; the host of a device's rank has nothing else to do.
+int DrawingThreads(const Device& device, int ranks) {
+  if (!device.queues()) return 1;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
+
+// Calls work(i) for every i below `count`, on at most `threads` threads.
+void OnThreads(int threads, size_t count, absl::FunctionRef<void(size_t)> work) {
+  std::atomic<size_t> next = 0;
+  const auto take = [&] {
+    for (size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::thread> others;
+  while (others.size() + 1 < std::min(count, static_cast<size_t>(threads)))
+    others.emplace_back(take);
+  take();
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace
@@ -161,26 +195,65 @@ void RankState::BindMirror() {
 }
 
 void RankState::Initialize(uint64_t seed, const std::function<bool(const ParameterDecl&)>& draws) {
+  HostState host(&device_, stream_);
+  std::vector<Drawn> drawn;
+  int64_t bytes = 0;
+  const auto draw = [&] {
+    OnThreads(DrawingThreads(device_, plan_.world_size()), drawn.size(), [&](size_t i) {
+      InitializeParameter(drawn[i].decl, seed, drawn[i].values, drawn[i].low_halves);
+    });
+    host.Upload();
+    drawn.clear();
+    bytes = 0;
+  };
   for (const ParameterView& view : parameters_) {
     if (view.shared) continue;
     ParameterDecl source = *view.decl;
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
-    HostState host(&device_, stream_);
-    if (draws == nullptr || draws(source))
-      InitializeParameter(source, seed, host.Place(view.weight, source.bytes()),
-                          host.Place(view.low_halves));
-    if (view.moment1 == nullptr) {
-      host.Upload();
-      continue;
-    }
+    if (draws != nullptr && !draws(source)) continue;
+    bytes += source.bytes();
+    void* const values = host.Place(view.weight, source.bytes());
+    drawn.push_back({std::move(source), values, host.Place(view.low_halves)});
+    if (bytes >= kDrawnTogether) draw();
+  }
+  draw();
+  ZeroMoments();
+}
+
+void RankState::ZeroMoments() {
+  struct Moment {
+    std::byte* data;
+    int64_t bytes;  // 0 of an empty slice
+  };
+  std::vector<Moment> moments;
+  for (const ParameterView& view : parameters_) {
+    if (view.shared) continue;
     for (float* moment : {view.moment1, view.moment2}) {
       if (moment == nullptr) continue;
-      const int64_t bytes = view.count * SizeOf(DType::kFloat32);  // 0 of an empty slice
-      auto* const place = static_cast<std::byte*>(host.Place(moment, bytes));
-      std::fill_n(place, bytes, std::byte{0});
+      moments.push_back({static_cast<std::byte*>(static_cast<void*>(moment)),
+                         view.count * SizeOf(DType::kFloat32)});
     }
-    host.Upload();
+  }
+  if (moments.empty()) return;
+  if (!device_.queues()) {
+    for (const Moment& moment : moments) std::fill_n(moment.data, moment.bytes, std::byte{0});
+    return;
+  }
+  // Zeros go to the device once, and from there everywhere.
+  const auto by_bytes = [](const Moment& a, const Moment& b) { return a.bytes < b.bytes; };
+  const Moment& most = *std::max_element(moments.begin(), moments.end(), by_bytes);
+  const std::vector<std::byte> zeros(
+      static_cast<size_t>(std::min<int64_t>(most.bytes, kZerosBrought)));
+  device_.Copy(stream_, most.data, zeros.data(), zeros.size());
+  for (const Moment& moment : moments) {
+    const bool has_zeros = moment.data == most.data;
+    int64_t at = has_zeros ? std::ssize(zeros) : 0;
+    while (at < moment.bytes) {
+      const int64_t count = std::min(moment.bytes - at, std::ssize(zeros));
+      device_.Copy(stream_, moment.data + at, most.data, static_cast<size_t>(count));
+      at += count;
+    }
   }
 }
 

@@ -116,6 +116,7 @@ class RankState {
   void BindParameters();
   void BindLayer(const RankStage& stage, int local, int first_index);
   void BindMirror();
+  void ZeroMoments();
   // Parameter `p` of layer `local` of `stage` of a rank whose tensors lie at `offsets`: who it is,
   // and its weights. `before`: the rank's parameters before it.
   ParameterView Identify(const StateOffsets& offsets, const RankStage& stage, int local, size_t p,

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -117,6 +119,44 @@ std::vector<SmallRun> Runs() {
                   .zero = 1,
                   .stage_members = {1, 2, 1}});
   return runs;
+}
+
+// The first weights are drawn by several threads, and zeros brought to the device once: a state has
+// what one on the host has, also where it held something before.
+TEST(InitialState, IsTheHostsHoweverItIsBroughtToADevice) {
+  for (const SmallRun& run : std::vector<SmallRun>{
+           {.model = "tied", .ranks = 1},
+           {.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = 2},
+           {.ranks = 1, .dtype = DType::kBFloat16, .master_weights = MasterWeights::kSplit},
+           {.ranks = 1, .optimizer = OptimizerKind::kSgd, .adapted = "lora"}}) {
+    const RunPlan plan = FakePlan(run);
+    for (int rank = 0; rank < plan.world_size(); ++rank) {
+      FakeDevice device;
+      const std::unique_ptr<RankState> on_device = *RankState::Create(plan, rank, device);
+      const std::unique_ptr<RankState> on_host = *RankState::Create(plan, rank);
+      on_host->Initialize(5);
+      for (const bool used : {false, true}) {
+        for (const ParameterView& view : on_device->parameters()) {
+          if (!used || view.moment1 == nullptr) continue;
+          std::fill_n(view.moment1, view.count, 3.0f);  // the device's memory is the machine's
+        }
+        on_device->Initialize(5);
+        ASSERT_TRUE(
+            device.Synchronize(on_device->stream(), Instant::Now() + absl::Seconds(60)).ok());
+        for (size_t p = 0; p < on_host->parameters().size(); ++p) {
+          const ParameterView& mine = on_device->parameters()[p];
+          const ParameterView& hosts = on_host->parameters()[p];
+          EXPECT_EQ(std::memcmp(mine.weight, hosts.weight, static_cast<size_t>(mine.decl->bytes())),
+                    0);
+          for (const float* moment : {mine.moment1, mine.moment2}) {
+            if (moment == nullptr) continue;
+            EXPECT_THAT(absl::MakeConstSpan(moment, static_cast<size_t>(mine.count)),
+                        testing::Each(0.0f));
+          }
+        }
+      }
+    }
+  }
 }
 
 // Records which rank sends to which.
