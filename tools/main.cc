@@ -16,14 +16,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "comm/launch.h"
 #include "models/device/out_of_memory.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
 #include "tools/help_formatter.h"
+#include "tools/train/elastic_error.h"
 #include "tools/usage_error.h"
 #include "tools/version/version.h"
 
 namespace {
+
+// The exit code of a program that fails where no command says so itself.
+int Failed(const absl::Status& status) {
+  sluice::TellElasticAgent(status, sluice::ProcessEnvironment());
+  return sluice::Fail(status);
+}
 
 // The program's exit code: that of the command, unless what it printed could not be written.
 int Ended(int exit_code) {
@@ -33,8 +41,7 @@ int Ended(int exit_code) {
   if (written || exit_code != sluice::kExitDone) return exit_code;
   // Where an earlier write failed, nobody knows why any more.
   const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno));
-  return sluice::Fail(
-      absl::InvalidArgumentError(absl::StrCat("standard output: cannot write", why)));
+  return Failed(absl::InvalidArgumentError(absl::StrCat("standard output: cannot write", why)));
 }
 
 // oneTBB ends the process where it cannot start a thread or has no memory for its tasks. So it uses
@@ -94,7 +101,7 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Ended(app.exit(error));  // --help, --version
-    return sluice::Fail(absl::InvalidArgumentError(sluice::ExplainUsageError(error, app)));
+    return Failed(absl::InvalidArgumentError(sluice::ExplainUsageError(error, app)));
   }
   return Ended(exit_code);
 }
@@ -131,5 +138,5 @@ int main(int argc, char** argv) {
   usual_terminate = std::set_terminate(OnTerminate);
   const absl::StatusOr<int> exit_code =
       sluice::OrExhausted(doing, [&] { return absl::StatusOr<int>(Run(argc, argv)); });
-  return exit_code.ok() ? *exit_code : sluice::Fail(exit_code.status());
+  return exit_code.ok() ? *exit_code : Failed(exit_code.status());
 }

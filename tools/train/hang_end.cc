@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "models/device/out_of_memory.h"
 #include "tools/command.h"
+#include "tools/train/elastic_error.h"
 
 namespace sluice {
 namespace {
@@ -22,6 +23,7 @@ void EndHungProcess(const Hang& hang, bool print) {
   // The thread that hangs may have the lock of an output, or the output's reader may be what hangs.
   std::thread speaker;
   const auto speak = [status = hang.status, print] {
+    TellElasticAgent(status, ProcessEnvironment());
     if (print) PrintError(status);
     std::fflush(nullptr);
   };

@@ -15,6 +15,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
 #include "tools/train/commands/command_portions.h"
+#include "tools/train/elastic_error.h"
 #include "tools/train/final_error.h"
 #include "tools/train/hang_end.h"
 #include "tools/train/mpi_end.h"
@@ -38,6 +39,13 @@ constexpr char kExample[] =
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
+// The exit code of a process that ends with `status`, of which its launcher is told, and a person if
+// `print`.
+int EndWith(const absl::Status& status, bool print = true) {
+  TellElasticAgent(status, ProcessEnvironment());
+  return print ? Fail(status) : ExitCodeOf(status);
+}
+
 // Where a program says what the run does: its commands, of which `output` shows the ends. `rank`: the
 // first one of this process.
 std::unique_ptr<CommandPortions> Commanded(const TrainQuestion& question, CompiledJob* compiled,
@@ -57,12 +65,12 @@ std::unique_ptr<CommandPortions> Commanded(const TrainQuestion& question, Compil
 // All ranks are threads of this process.
 int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   absl::StatusOr<CompiledJob> compiled = Compile(question);
-  if (!compiled.ok()) return Fail(compiled.status());
+  if (!compiled.ok()) return EndWith(compiled.status());
   if (absl::Status status = OpenDevices(question, choice, &*compiled); !status.ok())
-    return Fail(status);
+    return EndWith(status);
   std::unique_ptr<RunDirectory> saving;
   if (absl::Status status = CheckOutputs(question, compiled->job.options, &saving); !status.ok())
-    return Fail(status);
+    return EndWith(status);
   CatchSignals();
   RunOutput output(question);
   output.Start(*compiled, question);
@@ -73,7 +81,7 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
       TrainInProcess(*compiled->plan, *job.data, job.options, output.Events(*compiled->plan),
                      &Signals().interrupted);
   if (!result.ok()) {
-    const int exit_code = Fail(result.status());
+    const int exit_code = EndWith(result.status());
     output.Failed();
     return exit_code;
   }
@@ -108,7 +116,7 @@ class WorldTrainer {
                           [late] { return Signals().terminated.load() || Instant::Now() > late; },
                           kUnderMpirun,
                           [](const absl::Status& lost) {
-                            if (FirstOfSiblings()) Fail(lost);
+                            if (FirstOfSiblings()) EndWith(lost);
                           });
     }
     absl::StatusOr<std::unique_ptr<Communicator>> world = OpenWorld(
@@ -235,11 +243,11 @@ class WorldTrainer {
   // the ranks that mpirun has told to stop, only one does.
   int FailAlone(const absl::Status& status) const {
     if (Signals().under_mpi.load() && Signals().terminated.load() && !FirstOfSiblings())
-      return ExitCodeOf(status);
-    return Fail(status);
+      return EndWith(status, /*print=*/false);
+    return EndWith(status);
   }
   int FailTogether(const absl::Status& status) const {
-    return PrintsError(rank_, status) ? Fail(status) : ExitCodeOf(status);
+    return EndWith(status, PrintsError(rank_, status));
   }
 
   const absl::StatusOr<TrainQuestion>& question_;
@@ -253,9 +261,9 @@ int RunTrain(const TrainFlags& flags) {
   const absl::StatusOr<TrainQuestion> question = QuestionOf(flags);
   absl::StatusOr<std::unique_ptr<Member>> member =
       Member::Open(ProcessEnvironment(), &Signals().terminated, &Signals().interrupted);
-  if (!member.ok()) return Fail(member.status());
+  if (!member.ok()) return EndWith(member.status());
   if (*member != nullptr && question.ok() && question->commands) {
-    return Fail(absl::InvalidArgumentError(
+    return EndWith(absl::InvalidArgumentError(
         "--commands: the ranks of 'sluice launch' come and go, and cannot be asked one by one; "
         "start a fixed number of them, by torchrun or mpirun"));
   }
@@ -264,16 +272,16 @@ int RunTrain(const TrainFlags& flags) {
     return TrainAsMember(question, flags.world, member->get());
   }
   const absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
-  if (!choice.ok()) return Fail(choice.status());
+  if (!choice.ok()) return EndWith(choice.status());
   const bool apart = choice->transport != Transport::kInProcess;
   if (apart && question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
-  if (!apart) return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());
+  if (!apart) return question.ok() ? TrainHere(*question, *choice) : EndWith(question.status());
   MpiProcess mpi;
   const absl::StatusOr<int> exit_code = OrExhausted("joining the other ranks", [&] {
     return absl::StatusOr<int>(WorldTrainer(question, *choice, &mpi).Run());
   });
   if (exit_code.ok()) return EndMpi(mpi, *exit_code);
-  const int failed = Fail(exit_code.status());
+  const int failed = EndWith(exit_code.status());
   if (mpi.initialised()) mpi.Abort(failed);  // the others may wait for this rank
   return failed;
 }

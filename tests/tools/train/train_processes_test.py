@@ -314,6 +314,40 @@ class TrainProcesses(unittest.TestCase):
         if MPIRUN is not None:
             self.assert_same_bits(one, mpi(3, mirrored), 'mpirun')
 
+    def test_torchruns_agent_is_told_why_a_rank_has_failed(self):
+        def told_in(rank, world, port):
+            return {**torchrun(rank, world, port), 'TORCHELASTIC_ERROR_FILE': os.path.join(self.folder.name, f'why-{rank}.json')}
+
+        def told(rank):
+            # As torch.distributed.elastic.multiprocessing.errors reads it.
+            with open(os.path.join(self.folder.name, f'why-{rank}.json'), encoding='utf-8') as file:
+                message = json.load(file)['message']
+            return message['message'], {**message['extraInfo'], 'timestamp': int(message['extraInfo']['timestamp'])}
+
+        began = int(time.time())
+        ranks = Ranks(3, self.flags('--steps', '1000000', '--stages', '3'), told_in)
+        ranks.await_line('"step"')
+        ranks.processes[1].kill()
+        ended = ranks.finish()
+        self.assertEqual([code for code, _, _ in ended], [5, -signal.SIGKILL, 5])
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, 'why-1.json')))
+        for rank in 0, 2:
+            message, facts = told(rank)
+            self.assertRegex(message, rf'^rank {rank}.*: rank 1 is gone')
+            self.assertEqual((facts['rank'], facts['lost'], facts['exit_code']), (rank, 1, 5))
+            # The agent takes the earliest for the cause: the rank that was killed, of which it notes the time itself.
+            self.assertGreater(facts['timestamp'], began)
+        self.assertEqual(ended[0][2], f'sluice: {told(0)[0]}\n')
+
+        Ranks(1, ['--no-flag'], told_in).finish()
+        self.assertIn('--no-flag is no flag', told(0)[0])
+        own = {2: {'--data': os.path.join(self.folder.name, 'none.txt')}}
+        ended = Ranks(3, self.flags('--steps', '3', '--stages', '3'), told_in, own).finish()
+        for rank in range(3):
+            message, facts = told(rank)
+            self.assertIn("none.txt': No such file", message)
+            self.assertEqual((ended[rank][0], facts['exit_code']), (2, 2))
+
     def test_what_is_killed_goes_on_to_the_same_bits(self):
         shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), ([2, 1], 1, 1), (1, 1, 0)]
 
