@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "partitioner/planning/answer/answer.h"
 #include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -40,7 +40,14 @@ PlanFormat FormatOf(const PlanFlags& flags) {
 
 // torchtitan reads the timetable from a file of its own.
 std::string TimetableBeside(const std::string& output) {
-  return absl::StrCat(absl::StripSuffix(output, ".toml"), ".csv");
+  return absl::StrCat(output.substr(0, output.rfind('.')), ".csv");
+}
+
+// Which torchtitan reads `output`; nothing where it has another ending.
+std::optional<TorchTitanFile> TorchTitanFileOf(const std::string& output) {
+  if (absl::EndsWith(output, ".toml")) return TorchTitanFile::kToml;
+  if (absl::EndsWith(output, ".py")) return TorchTitanFile::kPython;
+  return std::nullopt;
 }
 
 // Refuses the flags that have no effect on the format that is asked for.
@@ -66,7 +73,8 @@ absl::StatusOr<std::string> Render(const PlanAnswer& answer, const PlanFlags& fl
     case PlanFormat::kMegatron:
       return FormatMegatronArguments(plan, answer.context);
     case PlanFormat::kTorchTitan:
-      return FormatTorchTitanConfig(plan, answer.context, TimetableBeside(flags.output));
+      return FormatTorchTitanConfig(plan, answer.context, *TorchTitanFileOf(flags.output),
+                                    TimetableBeside(flags.output));
     case PlanFormat::kText:
       break;
   }
@@ -92,12 +100,27 @@ void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
       "and full are the same in both"));
 }
 
+absl::Status CheckTorchTitanFile(const std::string& output) {
+  const std::optional<TorchTitanFile> file = TorchTitanFileOf(output);
+  if (!file.has_value()) {
+    return absl::InvalidArgumentError(
+        "--format torchtitan writes two files; give -o NAME.py, or -o NAME.toml for a torchtitan "
+        "before 0.3, and the timetable is NAME.csv");
+  }
+  const std::string name = output.substr(output.rfind('/') + 1);
+  if (*file == TorchTitanFile::kPython && absl::c_count(name, '.') > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", output,
+                     ": Python cannot import a module with a dot in its name; give another name"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPlan(const PlanFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   const bool torchtitan = FormatOf(flags) == PlanFormat::kTorchTitan;
-  if (torchtitan && !absl::EndsWith(flags.output, ".toml")) {
-    return absl::InvalidArgumentError(
-        "--format torchtitan writes two files; give -o NAME.toml, and the timetable is NAME.csv");
+  if (torchtitan) {
+    if (absl::Status ok = CheckTorchTitanFile(flags.output); !ok.ok()) return ok;
   }
   if (absl::Status ok = RefuseUnused(flags); !ok.ok()) return ok;
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);

@@ -99,8 +99,8 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
   command
       .add_option("--format", flags->format,
                   "Format of the answer: text, json, svg; megatron: Megatron-LM's arguments; "
-                  "torchtitan: its "
-                  "configuration, -o NAME.toml, with the timetable in NAME.csv")
+                  "torchtitan: its configuration, -o NAME.py (before 0.3: NAME.toml), with the "
+                  "timetable in NAME.csv")
       ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}));
   command.add_flag("--json", flags->json, "The same as --format json");
   command

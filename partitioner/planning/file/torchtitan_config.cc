@@ -1,5 +1,6 @@
 #include "partitioner/planning/file/torchtitan_config.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,9 +31,10 @@ absl::StatusOr<std::string> ScheduleWithPlacement(const Plan& plan) {
                    stages, " stages on ", ranks, " ranks in another way; give --schedule"));
 }
 
-absl::StatusOr<std::vector<std::string>> ModulesOf(const std::string& layer) {
+absl::StatusOr<std::vector<std::string>> ModulesOf(const std::string& layer, TorchTitanFile file) {
   if (layer == "embedding") return std::vector<std::string>{"tok_embeddings"};
-  if (layer == "head") return std::vector<std::string>{"norm", "output"};
+  if (layer == "head")
+    return std::vector<std::string>{"norm", file == TorchTitanFile::kToml ? "output" : "lm_head"};
   absl::string_view number = layer;
   if (absl::ConsumePrefix(&number, "block ")) {
     return std::vector<std::string>{absl::StrCat("layers.", number)};
@@ -41,26 +43,107 @@ absl::StatusOr<std::vector<std::string>> ModulesOf(const std::string& layer) {
       "torchtitan's models have an embedding, transformer blocks and a head, not '", layer, "'"));
 }
 
-absl::StatusOr<std::string> ModuleLines(const Plan& plan, const PlanContext& context) {
-  std::string lines;
+// A list of lists of modules, which TOML and Python write alike.
+absl::StatusOr<std::string> ModuleLists(const Plan& plan, const PlanContext& context,
+                                        TorchTitanFile file) {
+  const char* indent = file == TorchTitanFile::kToml ? "" : "    ";
+  std::string lines = "[\n";
   for (const PlanStage& stage : plan.stages) {
     std::vector<std::string> quoted;
     for (const int layer : stage.layers) {
-      const auto modules = ModulesOf(context.layer_names[static_cast<size_t>(layer)]);
+      const auto modules = ModulesOf(context.layer_names[static_cast<size_t>(layer)], file);
       if (!modules.ok()) return modules.status();
       for (const std::string& module : *modules) {
         quoted.push_back(absl::StrCat("\"", module, "\""));
       }
     }
-    absl::StrAppend(&lines, "    [", absl::StrJoin(quoted, ", "), "],\n");
+    absl::StrAppend(&lines, indent, "    [", absl::StrJoin(quoted, ", "), "],\n");
   }
-  return lines;
+  return absl::StrCat(lines, indent, "]");
+}
+
+// Keys of one part of the configuration, with their values as TOML and Python write them.
+struct Part {
+  const char* name;
+  std::vector<std::pair<const char*, std::string>> settings;
+};
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
+
+std::string Toml(const std::vector<Part>& parts, const std::string& csv, Recompute recompute) {
+  std::string text;
+  for (const Part& part : parts) {
+    absl::StrAppend(&text, "[", part.name, "]\n");
+    for (const auto& [key, value] : part.settings) absl::StrAppend(&text, key, " = ", value, "\n");
+    if (part.name == parts.front().name)
+      absl::StrAppend(&text, "pipeline_parallel_schedule_csv = ", Quoted(csv), "\n");
+    absl::StrAppend(&text, "\n");
+  }
+  return absl::StrCat(text, "[activation_checkpoint]\nmode = ", Quoted(RecomputeName(recompute)),
+                      "\n");
+}
+
+const char* ActivationCheckpoint(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return "None";
+    case Recompute::kSelective:
+      return "activation_checkpoint.SelectiveAC.Config()";
+    case Recompute::kFull:
+      return "activation_checkpoint.FullAC.Config()";
+  }
+  return "None";
+}
+
+std::string Python(const std::vector<Part>& parts, const std::string& csv, int processes,
+                   Recompute recompute) {
+  const std::string name(absl::StripSuffix(csv, ".csv"));
+  const std::string module = name.substr(name.rfind('/') + 1);
+  std::string text = absl::StrCat(
+      "# A plan of sluice for torchtitan 0.3 and later. In this file's folder, with any of its\n"
+      "# configurations, such as the function llama3_8b of torchtitan.models.llama3:\n"
+      "#\n"
+      "#   PYTHONPATH=. torchrun --nproc-per-node ",
+      processes, " -m torchtitan.train --module ", module,
+      " --config llama3.llama3_8b\n"
+      "import importlib\n"
+      "import pathlib\n"
+      "\n"
+      "from torchtitan.distributed import activation_checkpoint\n"
+      "\n"
+      "\n"
+      "def planned(config):\n"
+      "    \"\"\"The configuration, changed so that it runs the plan.\"\"\"\n");
+  for (const Part& part : parts) {
+    for (const auto& [key, value] : part.settings)
+      absl::StrAppend(&text, "    config.", part.name, ".", key, " = ", value, "\n");
+  }
+  absl::StrAppend(
+      &text, "    config.parallelism.pipeline_parallel_schedule_csv = str(pathlib.Path(__file__).",
+      "with_name(", Quoted(absl::StrCat(module, ".csv")), "))\n",
+      "    config.training.disable_cuda_graphs = True  # torchtitan has none for pipelines\n"
+      "    config.activation_checkpoint = ",
+      ActivationCheckpoint(recompute),
+      "\n"
+      "    return config\n"
+      "\n"
+      "\n"
+      "def __getattr__(name):\n"
+      "    \"\"\"--config MODEL.FUNCTION: that function of torchtitan.models.MODEL, with the "
+      "plan.\"\"\"\n"
+      "    model, dot, function = name.partition('.')\n"
+      "    if not dot:\n"
+      "        raise AttributeError(f'{name}: expected --config MODEL.FUNCTION, such as "
+      "llama3.llama3_8b')\n"
+      "    registry = importlib.import_module(f'torchtitan.models.{model}.config_registry')\n"
+      "    return lambda: planned(getattr(registry, function)())\n");
+  return text;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> FormatTorchTitanConfig(const Plan& plan, const PlanContext& context,
-                                                   const std::string& csv) {
+                                                   TorchTitanFile file, const std::string& csv) {
   if (context.graph) {
     return absl::InvalidArgumentError(
         "torchtitan trains transformers, not graphs of operations; give a model");
@@ -74,19 +157,24 @@ absl::StatusOr<std::string> FormatTorchTitanConfig(const Plan& plan, const PlanC
   if (!schedule.ok()) return schedule.status();
   const absl::StatusOr<Recompute> recompute = OnePolicy(plan, "torchtitan");
   if (!recompute.ok()) return recompute.status();
-  const absl::StatusOr<std::string> modules = ModuleLines(plan, context);
+  const absl::StatusOr<std::string> modules = ModuleLists(plan, context, file);
   if (!modules.ok()) return modules.status();
   const int64_t local_batch = plan.micro_batches * context.micro_batch_size;
-  return absl::StrCat(
-      "[parallelism]\npipeline_parallel_degree = ", plan.devices,
-      "\npipeline_parallel_schedule = \"", *schedule, "\"\npipeline_parallel_schedule_csv = \"",
-      absl::CEscape(csv), "\"\npipeline_parallel_microbatch_size = ", context.micro_batch_size,
-      "\nmodule_fqns_per_model_part = [\n", *modules,
-      "]\ndata_parallel_replicate_degree = ", context.data_parallel,
-      "\ndata_parallel_shard_degree = 1\ntensor_parallel_degree = ", context.tensor_parallel,
-      "\n\n[training]\nlocal_batch_size = ", local_batch,
-      "\nglobal_batch_size = ", local_batch * context.data_parallel, "\nseq_len = ", context.seq,
-      "\n\n[activation_checkpoint]\nmode = \"", RecomputeName(*recompute), "\"\n");
+  const std::vector<Part> parts = {
+      {"parallelism",
+       {{"pipeline_parallel_degree", absl::StrCat(plan.devices)},
+        {"pipeline_parallel_schedule", Quoted(*schedule)},
+        {"pipeline_parallel_microbatch_size", absl::StrCat(context.micro_batch_size)},
+        {"module_fqns_per_model_part", *modules},
+        {"data_parallel_replicate_degree", absl::StrCat(context.data_parallel)},
+        {"data_parallel_shard_degree", "1"},
+        {"tensor_parallel_degree", absl::StrCat(context.tensor_parallel)}}},
+      {"training",
+       {{"local_batch_size", absl::StrCat(local_batch)},
+        {"global_batch_size", absl::StrCat(local_batch * context.data_parallel)},
+        {"seq_len", absl::StrCat(context.seq)}}}};
+  if (file == TorchTitanFile::kToml) return Toml(parts, csv, *recompute);
+  return Python(parts, csv, context.DeviceCount(plan), *recompute);
 }
 
 }  // namespace sluice

@@ -463,10 +463,23 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
   EXPECT_THAT(Run("schedule check " + csv).out, HasSubstr("2 ranks, 4 stages, 8 micro-batches"));
   ASSERT_EQ(Run(asked + " --schedule zbv -o " + toml).exit_code, 0);
   EXPECT_THAT(Contents(toml), HasSubstr("pipeline_parallel_schedule = \"ZBVZeroBubble\"\n"));
+  // torchtitan 0.3 reads a module of Python, with another name for the head.
+  const std::string python = Path("planned.py");
+  ASSERT_EQ(Run(asked + " --schedule 1f1b --recompute full -o " + python).exit_code, 0);
+  for (const char* line :
+       {"-m torchtitan.train --module planned --config llama3.llama3_8b\n",
+        "    config.parallelism.pipeline_parallel_schedule = \"1F1B\"\n",
+        "        [\"tok_embeddings\", \"layers.0\", ", "\"norm\", \"lm_head\"],\n    ]\n",
+        "    config.training.local_batch_size = 64\n", "with_name(\"planned.csv\"))\n",
+        "    config.activation_checkpoint = activation_checkpoint.FullAC.Config()\n"}) {
+    EXPECT_THAT(Contents(python), HasSubstr(line));
+  }
+  EXPECT_THAT(Run("schedule check " + Path("planned.csv")).out, HasSubstr("8 ranks, 8 stages"));
   // One policy for all stages, also where they are chosen.
   ASSERT_EQ(Run(asked + " --memory 40GiB -o " + toml).exit_code, 0);
   EXPECT_THAT(Contents(toml), Not(HasSubstr("selective")));
-  const std::pair<const char*, const char*> wrong[] = {{"", "give -o NAME.toml"},
+  const std::pair<const char*, const char*> wrong[] = {{"", "give -o NAME.py, or -o NAME.toml"},
+                                                       {"-o llama-3.1.py", "a dot in its name"},
                                                        {"--zero 1 -o x.toml", "give --zero 0"}};
   for (const auto& [flags, why] : wrong) {
     const Outcome refused = Run(asked + " " + flags);
