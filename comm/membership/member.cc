@@ -75,7 +75,12 @@ void Member::Listen() {
     if (ready <= 0) continue;
     std::optional<MemberMessage> message;
     if (!ReceiveMessage(socket_.get(), &message).ok()) break;
-    if (message) Take(*message);
+    if (message && message->kind == MemberMessage::Kind::kAsk) {
+      // Whatever the rank does, or waits for: a process that stands still as a whole says nothing.
+      (void)Tell({.kind = MemberMessage::Kind::kHere});
+    } else if (message) {
+      Take(*message);
+    }
   }
   if (ends_.load()) return;
   const std::lock_guard<std::mutex> lock(mutex_);

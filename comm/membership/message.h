@@ -30,6 +30,7 @@ struct MemberMessage {
     kLied,      // the group has ended, since an audit has found who computes wrong: lie, text
     kRewound,   // rank 0: nothing is left of what `lie` of kGroup has spoilt: saved
     kEnding,    // ends on purpose: exit_code, text
+    kHere,      // the answer to kAsk
     // A supervisor to a process.
     kGroup,    // generation, rank, size, givers, port, replans, secret, text, lie, vouched_step
     kMeet,     // all of the group are prepared
@@ -37,6 +38,7 @@ struct MemberMessage {
     kBack,     // leave it now: a process of it is lost
     kStop,     // end the run after the step
     kOver,     // there is no group any more: end
+    kAsk,      // is the process still there?
   };
 
   Kind kind = Kind::kWaiting;

@@ -238,6 +238,15 @@ class LaunchTest(unittest.TestCase):
         self.assertTrue(run.named('lost')[0]['hung'])
         self.assertEqual(run.named('continued')[0]['from'], 'memory')
 
+    def test_ends_a_rank_alone_that_stands_still(self):
+        train = ['--stages', '1', '--steps', '60', '--save', self.save, '--save-every', '5', '--timeout', '2s']
+        run = self.launch(['--processes', '1'], train)
+        for line in run.lines():
+            if line.get('step') == 20 and not run.events:
+                os.kill(run.pids()[0], signal.SIGSTOP)
+        self.expect_quiet(run, ['--stages', '1', '--steps', '60'], once=False)  # those after the checkpoint are taken again
+        self.assertTrue(run.named('lost')[0]['hung'])
+
     def test_gives_a_slow_rank_less(self):
         if OPTIONS.churn == 0:
             self.skipTest('--churn 0')

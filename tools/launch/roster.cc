@@ -32,6 +32,8 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
   if (entry == processes_.end() || entry->second.state == State::kEnded) return;
   Process& from = entry->second;
   if (from.lies) return;
+  from.asked = false;
+  from.looks = 0;
   const bool leads = from.state == State::kInGroup && from.rank == 0;
   switch (message.kind) {
     case Kind::kWaiting:
@@ -230,6 +232,7 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
   for (auto& [id, process] : processes_) {
     if (Lives(process) && process.lies) Kill(id, process, &orders);
   }
+  AskAround(now, &orders);
   StartProcesses(&orders);
   EndBrokenGroup(now, &orders);
   AskToRegroup(&orders);
@@ -246,6 +249,27 @@ void Roster::WindUp(absl::Duration now, std::vector<Order>* orders) {
         IsFree(process) || process.state == State::kPreparing || process.state == State::kPrepared;
     if (waits && !std::exchange(process.sent_away, true)) Send(id, Kind::kOver, orders);
     if (now >= over_at_ + timeout_) Kill(id, process, orders);
+  }
+}
+
+bool Roster::MayBeAsked(const Process& process) {
+  return process.was_ready && !process.killed && process.state != State::kEnding &&
+         process.state != State::kEnded;
+}
+
+// Ends who has not answered for the time-out: of several ranks those that wait for it notice, too, but
+// one rank alone, or a spare, has nobody who would. Looks are counted, not time: a pause of the whole
+// job, the supervisor included, is one look long.
+void Roster::AskAround(absl::Duration now, std::vector<Order>* orders) {
+  if (now < next_look_ || Count(MayBeAsked) == 0) return;
+  next_look_ = now + kLook;
+  for (auto& [id, process] : processes_) {
+    if (!MayBeAsked(process)) continue;
+    if (!std::exchange(process.asked, true)) {
+      Send(id, Kind::kAsk, orders);
+    } else if (++process.looks * kLook >= timeout_) {
+      Kill(id, process, orders);
+    }
   }
 }
 
@@ -405,6 +429,7 @@ absl::Duration Roster::NextDeadline(absl::Duration now) const {
        {over_at_ + timeout_, broken_at_ + timeout_, waits_since_ + options_.join_patience}) {
     if (deadline > now) next = std::min(next, deadline);
   }
+  if (!over_ && Count(MayBeAsked) > 0) next = std::min(next, std::max(next_look_, now));
   return next;
 }
 

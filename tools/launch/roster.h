@@ -79,6 +79,9 @@ class Roster {
   const std::string& text() const { return text_; }
 
  private:
+  // How often processes are asked whether they are still there.
+  static constexpr absl::Duration kLook = absl::Seconds(1);
+
   enum class State : uint8_t {
     kStarting,
     kWaiting,    // for a place in a group
@@ -96,6 +99,8 @@ class Roster {
     bool sent_away = false;  // told to leave the group, or that there is none any more
     bool killed = false;     // since it did not answer, or computes wrong
     bool lies = false;       // it computes wrong; whatever it says is not heard
+    bool asked = false;      // whether it is still there, since it said something
+    int looks = 0;           // how often it had not answered then
     int rank = -1;           // in the last group
     int held_rank = -1;
     int port = 0;
@@ -119,6 +124,8 @@ class Roster {
   void Over(int exit_code, std::string text, absl::Duration now);
   void Leave(Process& process);
   void WindUp(absl::Duration now, std::vector<Order>* orders);
+  void AskAround(absl::Duration now, std::vector<Order>* orders);
+  static bool MayBeAsked(const Process& process);
   void StartProcesses(std::vector<Order>* orders);
   void NoticeBroken(absl::Duration now);
   void EndBrokenGroup(absl::Duration now, std::vector<Order>* orders);
@@ -154,6 +161,7 @@ class Roster {
   absl::Duration broken_at_ = absl::InfiniteDuration();
   absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
   absl::Duration timeout_ = absl::Seconds(30);
+  absl::Duration next_look_ = absl::ZeroDuration();  // at who answers
   int64_t lost_at_ = 0;
   bool stop_asked_ = false, stop_sent_ = false;
   std::optional<int> code_once_stopped_;

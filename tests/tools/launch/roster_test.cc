@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -74,6 +75,7 @@ class World {
   bool saved = false;            // likewise
   LyingRank lie;                 // likewise
   int64_t vouched = 0;           // likewise
+  std::vector<int> silent;       // processes that stand still
   std::vector<int> killed, told_to_regroup, told_back, told_over, told_to_stop;
 
  private:
@@ -110,6 +112,10 @@ class World {
         return told_to_stop.push_back(process);
       case Kind::kOver:
         return told_over.push_back(process);
+      case Kind::kAsk:
+        if (std::find(silent.begin(), silent.end(), process) == silent.end())
+          roster.Take(process, {.kind = Kind::kHere}, now);
+        return;
       default:
         FAIL() << "a supervisor does not say that";
     }
@@ -323,8 +329,10 @@ TEST(RosterTest, DoesNotWaitForeverForAReplacement) {
   world.Waits(0);
   EXPECT_THAT(world.started, ElementsAre(0, 1, 2));
   EXPECT_THAT(world.Group(), ElementsAre(0, 1));
+  world.Pass(absl::Milliseconds(1999));
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1));
   EXPECT_EQ(world.roster.NextDeadline(world.now), absl::Seconds(2));
-  world.Pass(absl::Seconds(2));
+  world.Pass(absl::Milliseconds(1));
   EXPECT_THAT(world.Group(), ElementsAre(0));
   // It comes late: the group ends after its step, and both go on.
   world.Waits(2);
@@ -352,6 +360,43 @@ TEST(RosterTest, EndsWhoDoesNotAnswer) {
   EXPECT_THAT(world.killed, ElementsAre(2, 1));
   world.Dies(1);
   EXPECT_THAT(world.Group(), ElementsAre(0, 3, 4));
+}
+
+// One rank alone, which nobody waits for: the time-out is 30 s.
+TEST(RosterTest, EndsAProcessThatStandsStill) {
+  World world({.processes = 1, .min_ranks = 1, .max_restarts = 1});
+  world.Settle();
+  for (int second = 0; second < 100; ++second) world.Pass(absl::Seconds(1));
+  EXPECT_THAT(world.killed, testing::IsEmpty());
+  world.silent = {0};
+  for (int second = 0; second < 30; ++second) {
+    EXPECT_LE(world.roster.NextDeadline(world.now), world.now + absl::Seconds(1));
+    world.Pass(absl::Seconds(1));
+  }
+  EXPECT_THAT(world.killed, testing::IsEmpty());
+  world.Pass(absl::Seconds(1));
+  EXPECT_THAT(world.killed, ElementsAre(0));
+  world.Pass(absl::Seconds(100));
+  EXPECT_THAT(world.killed, ElementsAre(0));
+  world.Dies(0);
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  EXPECT_THAT(events, testing::Contains(testing::AllOf(
+                          testing::Field(&Roster::Event::kind, Roster::Event::Kind::kLost),
+                          testing::Field(&Roster::Event::hung, true))));
+  EXPECT_THAT(world.Group(), ElementsAre(1));
+}
+
+TEST(RosterTest, APauseOfTheWholeJobIsNoFault) {
+  World world({.processes = 2, .min_ranks = 1});
+  world.Settle();
+  world.silent = {0, 1};
+  world.Pass(absl::Seconds(1));  // asked, and stopped before an answer
+  for (int pause = 0; pause < 10; ++pause) world.Pass(absl::Hours(1));
+  EXPECT_THAT(world.killed, testing::IsEmpty());
+  world.silent = {};
+  for (int process : {0, 1}) world.Say(process, {.kind = Kind::kHere});
+  for (int second = 0; second < 100; ++second) world.Pass(absl::Seconds(1));
+  EXPECT_THAT(world.killed, testing::IsEmpty());
 }
 
 TEST(RosterTest, CallsBackWhoPreparesForALostGroup) {
