@@ -10,17 +10,15 @@
 namespace sluice {
 namespace {
 
-// Okabe and Ito's palette, which people with any colour vision can tell apart ("Color Universal
-// Design", 2008).
 struct Look {
   Op op;
   Colour colour;
 };
-constexpr Look kLooks[] = {{Op::kForward, {0, 114, 178}},
-                           {Op::kBackward, {230, 159, 0}},
-                           {Op::kInputGrad, {213, 94, 0}},
-                           {Op::kWeightGrad, {0, 158, 115}},
-                           {Op::kRecompute, {204, 121, 167}}};
+constexpr Look kLooks[] = {{Op::kForward, kBlue},
+                           {Op::kBackward, kOrange},
+                           {Op::kInputGrad, kVermilion},
+                           {Op::kWeightGrad, kGreen},
+                           {Op::kRecompute, kPurple}};
 
 }  // namespace
 

@@ -14,6 +14,15 @@ struct Colour {
   double red, green, blue;
 };
 
+// Okabe and Ito's palette, which people with any colour vision can tell apart ("Color Universal
+// Design", 2008).
+inline constexpr Colour kBlue = {0, 114, 178};
+inline constexpr Colour kOrange = {230, 159, 0};
+inline constexpr Colour kVermilion = {213, 94, 0};
+inline constexpr Colour kGreen = {0, 158, 115};
+inline constexpr Colour kPurple = {204, 121, 167};
+inline constexpr Colour kSkyBlue = {86, 180, 233};
+
 std::string Hex(const Colour& colour);  // "#0072b2"
 // The colour of an action's bar. Later chunks are lighter, evenly down to half way to white.
 Colour Shade(Op op, int chunk, int chunks);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/svg_elements.h"
 
@@ -32,9 +33,7 @@ constexpr double kBadge = 8;  // radius of a change's number
 constexpr size_t kMostListed = 40;
 constexpr size_t kMostPoints = 2000;
 
-// Of ranks: Okabe and Ito's palette ("Color Universal Design", 2008).
-constexpr Colour kRankColours[] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
-                                   {204, 121, 167}, {86, 180, 233}, {213, 94, 0}};
+constexpr Colour kRankColours[] = {kBlue, kOrange, kGreen, kPurple, kSkyBlue, kVermilion};
 const Colour& ColourOf(size_t rank) { return kRankColours[rank % std::size(kRankColours)]; }
 
 std::string Count(int64_t number, const char* one, const char* more) {
@@ -260,7 +259,7 @@ class RunPicture {
       const double x = x_of(std::clamp(run_.groups[i].step, steps.first, steps.second));
       svg += Mark(x, top, bottom, i);
     }
-    svg += Curve(others, "#bbb", 6, x_of, y_of) + Curve(own, "#0072b2", 1.6, x_of, y_of);
+    svg += Curve(others, "#bbb", 6, x_of, y_of) + Curve(own, Hex(kBlue), 1.6, x_of, y_of);
     for (const double tick : AxisTicks(static_cast<double>(steps.second), 10)) {
       const auto step = static_cast<int64_t>(tick);
       if (step < steps.first || static_cast<double>(step) != tick) continue;
@@ -272,8 +271,9 @@ class RunPicture {
   }
 
   template <typename XOf, typename YOf>
-  static std::string Curve(const std::vector<std::pair<int64_t, float>>& points, const char* colour,
-                           double width, const XOf& x_of, const YOf& y_of) {
+  static std::string Curve(const std::vector<std::pair<int64_t, float>>& points,
+                           absl::string_view colour, double width, const XOf& x_of,
+                           const YOf& y_of) {
     const size_t every = points.size() / kMostPoints + 1;
     std::string path;
     bool pen_down = false;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/render/render_common.h"
+#include "schedules/render/svg_elements.h"
 #include "tools/schedule/answer/schedule_sweep.h"
 
 namespace sluice {
@@ -19,14 +20,14 @@ constexpr double kRight = 28;
 constexpr double kTop = 84;
 constexpr double kBottom = 64;
 constexpr double kDot = 4;
+constexpr double kSquare = 7;
 constexpr int kMostTicks = 6;
 constexpr double kHeadroom = 1.08;
 constexpr double kLabelHeight = 13;
 constexpr double kLetterWidth = 7;
-// Okabe and Ito's palette.
-constexpr char kFoundColour[] = "#0072b2";
-constexpr char kEntryColour[] = "#d55e00";
-constexpr char kBoundColour[] = "#555555";
+constexpr Colour kFoundColour = kBlue;
+constexpr Colour kEntryColour = kVermilion;
+constexpr char kUnreachable[] = "#eee";
 
 struct Label {
   double x, y, width;
@@ -62,14 +63,10 @@ class Chart {
   }
 
   std::string Open() const {
-    return absl::StrFormat(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g "
-        "%g\" "
-        "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n"
-        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-        "<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\">Memory against time</text>\n"
-        "<text x=\"24\" y=\"52\" fill=\"#444\">%d ranks, %d micro-batches</text>\n",
-        kWidth, kHeight, kWidth, kHeight, curve_.ranks, curve_.micro_batches);
+    return absl::StrCat(
+        SvgOpening(kWidth, kHeight), Text(24, 32, "title", "Memory against time"),
+        Text(24, 52, "facts",
+             absl::StrCat(curve_.ranks, " ranks, ", curve_.micro_batches, " micro-batches")));
   }
 
   std::string Axes() const {
@@ -78,20 +75,21 @@ class Chart {
       const double y = Y(tick / 100);
       absl::StrAppendFormat(&svg,
                             "<line x1=\"%g\" y1=\"%.1f\" x2=\"%g\" y2=\"%.1f\" stroke=\"#ddd\"/>"
-                            "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%s%%</text>\n",
-                            kLeft, y, kWidth - kRight, y, kLeft - 8, y + 4, FormatNumber(tick));
+                            "%s",
+                            kLeft, y, kWidth - kRight, y,
+                            Text(kLeft - 8, y + 4, "end", absl::StrCat(FormatNumber(tick), "%")));
     }
     for (const auto& point : curve_.points) {
-      absl::StrAppendFormat(&svg, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%d</text>\n",
-                            X(point.limit), kHeight - kBottom + 18, point.limit);
+      svg += Text(X(point.limit), kHeight - kBottom + 18, "mid", absl::StrCat(point.limit));
     }
     absl::StrAppendFormat(
         &svg,
         "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#444\"/>\n"
-        "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">activations that a rank may hold</text>\n"
-        "<text transform=\"translate(20 %g) rotate(-90)\" text-anchor=\"middle\">bubble</text>\n",
-        kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, (kLeft + kWidth - kRight) / 2,
-        kHeight - 20, (kTop + kHeight - kBottom) / 2);
+        "%s<text transform=\"translate(20 %g) rotate(-90)\" class=\"mid\">bubble</text>\n",
+        kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom,
+        Text((kLeft + kWidth - kRight) / 2, kHeight - 20, "mid",
+             "activations that a rank may hold"),
+        (kTop + kHeight - kBottom) / 2);
     return svg;
   }
 
@@ -105,9 +103,8 @@ class Chart {
       absl::StrAppendFormat(&path, " L%.1f %.1f L%.1f %.1f", before, y, x, y);
       before = x;
     }
-    return absl::StrFormat(
-        "<path fill=\"#eee\" stroke=\"none\" d=\"M%.1f %.1f%s L%.1f %.1f Z\"/>\n", X(first_), Y(0),
-        path, before, Y(0));
+    return absl::StrFormat("<path fill=\"%s\" stroke=\"none\" d=\"M%.1f %.1f%s L%.1f %.1f Z\"/>\n",
+                           kUnreachable, X(first_), Y(0), path, before, Y(0));
   }
 
   // What is found for a limit can be had with more memory, too, up to the next higher one.
@@ -120,17 +117,22 @@ class Chart {
       before = y;
     }
     std::string svg = absl::StrFormat(
-        "<path fill=\"none\" stroke-width=\"2\" stroke=\"%s\" d=\"M%.1f %.1f%s\"/>\n", kFoundColour,
-        X(first_), Y(curve_.points.front().bubble), path);
+        "<path fill=\"none\" stroke-width=\"2\" stroke=\"%s\" d=\"M%.1f %.1f%s\"/>\n",
+        Hex(kFoundColour), X(first_), Y(curve_.points.front().bubble), path);
     for (const auto& point : curve_.points) {
       absl::StrAppendFormat(
           &svg,
           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"><title>limit %d, %s: makespan %s, "
           "bubble %s, gap %s</title></circle>\n",
-          X(point.limit), Y(point.bubble), kDot, kFoundColour, point.limit, point.placement,
+          X(point.limit), Y(point.bubble), kDot, Hex(kFoundColour), point.limit, point.placement,
           FormatNumber(point.makespan), FormatPercent(point.bubble), FormatPercent(point.gap));
     }
     return svg;
+  }
+
+  // What stands for an entry of the catalogue.
+  static std::string Square(double x, double y) {
+    return Rect(x, y, kSquare, kSquare, Hex(kEntryColour));
   }
 
   // The catalogue's entries that fit; names are moved where they would overlap.
@@ -151,10 +153,8 @@ class Chart {
         }
       }
       taken.push_back(label);
-      absl::StrAppendFormat(&svg,
-                            "<rect x=\"%.1f\" y=\"%.1f\" width=\"7\" height=\"7\" fill=\"%s\"/>"
-                            "<text x=\"%.1f\" y=\"%.1f\" fill=\"#444\">%s</text>\n",
-                            x - 3.5, Y(entry.bubble) - 3.5, kEntryColour, label.x, label.y, name);
+      svg += Square(x - kSquare / 2, Y(entry.bubble) - kSquare / 2);
+      svg += Text(label.x, label.y, "axis", name);
     }
     return svg;
   }
@@ -162,16 +162,13 @@ class Chart {
   std::string Legend() const {
     const bool parts = std::any_of(curve_.entries.begin(), curve_.entries.end(),
                                    [](const auto& entry) { return entry.parts > 1; });
-    std::string svg = absl::StrFormat(
-        "<circle cx=\"420\" cy=\"48\" r=\"%g\" fill=\"%s\"/><text x=\"430\" y=\"52\">best "
-        "found</text>\n"
-        "<rect x=\"516\" y=\"44\" width=\"7\" height=\"7\" fill=\"%s\"/>"
-        "<text x=\"529\" y=\"52\">catalogue</text>\n"
-        "<rect x=\"610\" y=\"42\" width=\"16\" height=\"11\" fill=\"#eee\" stroke=\"%s\"/>"
-        "<text x=\"632\" y=\"52\">proved out of reach</text>\n",
-        kDot, kFoundColour, kEntryColour, kBoundColour);
-    if (parts)
-      absl::StrAppend(&svg, "<text x=\"24\" y=\"70\" fill=\"#444\">", kPartsNote, "</text>\n");
+    std::string svg = absl::StrFormat("<circle cx=\"420\" cy=\"48\" r=\"%g\" fill=\"%s\"/>", kDot,
+                                      Hex(kFoundColour));
+    svg += Text(430, 52, "axis", "best found") + Square(516, 44.5) +
+           Text(529, 52, "axis", "catalogue");
+    svg += Rect(610, 42, 16, 11, kUnreachable, " stroke=\"#555\"");
+    svg += Text(632, 52, "axis", "proved out of reach");
+    if (parts) svg += Text(24, 70, "note", kPartsNote);
     return svg;
   }
 
