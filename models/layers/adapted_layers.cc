@@ -1,10 +1,13 @@
 #include "models/layers/adapted_layers.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/layers/decoder_names.h"
 #include "models/layers/projections.h"
+#include "models/spec/describe_decoder.h"
 #include "models/spec/describe_layers.h"
 
 namespace sluice {
@@ -29,46 +32,109 @@ std::vector<LinearMap> LinearMapsOf(const DecoderConfig& config, int64_t block) 
 
 namespace {
 
-void Adapt(const LinearMap& map, const Adaptation& adaptation, const BatchShape& batch,
-           LayerSpec* layer) {
-  const double flops_per_weight = 2 * static_cast<double>(batch.rows());
-  if (adaptation.Freezes(absl::StrCat(map.name, ".weight"))) {
-    layer->weight_grad_flops -=
-        flops_per_weight * static_cast<double>(map.in) * static_cast<double>(map.out);
+// The name of a part of a block, without ".weight" or ".bias".
+std::string NameOf(const BlockNames& names, DecoderPart part) {
+  const bool fused = !names.fused_map.empty();
+  switch (part) {
+    case DecoderPart::kAttentionNorm:
+      return names.attention_norm;
+    case DecoderPart::kMlpNorm:
+      return names.mlp_norm;
+    case DecoderPart::kAfterAttentionNorm:
+      return names.after_attention_norm;
+    case DecoderPart::kAfterMlpNorm:
+      return names.after_mlp_norm;
+    case DecoderPart::kQueryNorm:
+      return names.query_norm;
+    case DecoderPart::kKeyNorm:
+      return names.key_norm;
+    case DecoderPart::kQueryMap:
+      return fused ? names.fused_map : names.query_map;
+    case DecoderPart::kKeyMap:
+      return fused ? names.fused_map : names.key_map;
+    case DecoderPart::kValueMap:
+      return fused ? names.fused_map : names.value_map;
+    case DecoderPart::kOutputMap:
+      return names.output_map;
+    case DecoderPart::kGateMap:
+      return names.gate_map;
+    case DecoderPart::kUpMap:
+      return names.up_map;
+    case DecoderPart::kDownMap:
+      return names.down_map;
+    default:
+      return "";
   }
-  if (!adaptation.lora.has_value() || !adaptation.lora->Targets(map.name)) return;
-  const double flops = flops_per_weight * static_cast<double>(adaptation.lora->rank) *
-                       static_cast<double>(map.in + map.out);
-  layer->forward_flops += flops;
-  layer->product_flops += flops;
-  layer->input_grad_flops += flops;
-  layer->weight_grad_flops += flops;
 }
 
-void AdaptDecoder(const DecoderConfig& config, const BatchShape& batch,
-                  const Adaptation& adaptation, std::vector<LayerSpec>* layers) {
-  for (int64_t block = 0; block < config.layers; ++block) {
-    for (const LinearMap& map : LinearMapsOf(config, block))
-      Adapt(map, adaptation, batch, &(*layers)[static_cast<size_t>(block) + 1]);
-  }
-  const DecoderNames names = NamesOf(config);
-  if (!adaptation.Freezes(config.tied_head ? names.token_table : names.head_table)) return;
-  layers->back().weight_grad_flops = layers->back().repeated_flops = 0;
+bool IsMap(DecoderPart part) {
+  return part >= DecoderPart::kQueryMap && part <= DecoderPart::kDownMap;
+}
+
+PartTraining TrainingOf(const std::string& name, const Adaptation& adaptation) {
+  return {.weight = !adaptation.Freezes(absl::StrCat(name, ".weight")),
+          .bias = !adaptation.Freezes(absl::StrCat(name, ".bias"))};
+}
+
+PartTraining InBlock(const BlockNames& names, DecoderPart part, const Adaptation& adaptation) {
+  const std::string name = NameOf(names, part);
+  PartTraining trained = TrainingOf(name, adaptation);
+  const std::optional<Lora>& lora = adaptation.lora;
+  if (!lora.has_value() || !IsMap(part) || !lora->Targets(name)) return trained;
+  trained.adapter_rank = lora->rank;
+  trained.adapter_dropout = lora->dropout > 0;
+  trained.continues_adapter =
+      !names.fused_map.empty() && (part == DecoderPart::kKeyMap || part == DecoderPart::kValueMap);
+  return trained;
+}
+
+std::vector<LayerSpec> SpecsOf(std::vector<DecoderLayer> layers) {
+  std::vector<LayerSpec> specs;
+  for (DecoderLayer& layer : layers) specs.push_back(std::move(layer.spec));
+  return specs;
 }
 
 }  // namespace
 
+TrainedParts TrainedPartsOf(const DecoderConfig& config, const Adaptation& adaptation) {
+  if (adaptation == Adaptation()) return {};
+  return [config, adaptation](DecoderPart part, int64_t block) -> PartTraining {
+    const DecoderNames names = NamesOf(config);
+    switch (part) {
+      case DecoderPart::kTables:
+        return {.weight = !adaptation.Freezes(names.token_table)};
+      case DecoderPart::kFinalNorm:
+        return TrainingOf(names.final_norm, adaptation);
+      case DecoderPart::kHeadMap:
+        return {.weight =
+                    !adaptation.Freezes(config.tied_head ? names.token_table : names.head_table)};
+      default:
+        return InBlock(NamesOfBlock(config, block), part, adaptation);
+    }
+  };
+}
+
 std::vector<LayerSpec> DescribeAdapted(const ModelSpec& spec, const BatchShape& batch,
                                        const Adaptation& adaptation, const HeadLimits& head) {
-  std::vector<LayerSpec> layers = DescribeLayers(spec, batch, head);
-  if (spec.decoder() != nullptr) {
-    AdaptDecoder(*spec.decoder(), batch, adaptation, &layers);
-    return layers;
+  if (const DecoderConfig* config = spec.decoder()) {
+    // The counts do not depend on the type of the activations.
+    return SpecsOf(DescribeDecoder(*config, batch, DType::kFloat32, {.head = head},
+                                   TrainedPartsOf(*config, adaptation)));
   }
+  std::vector<LayerSpec> layers = DescribeLayers(spec, batch, head);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (adaptation.Freezes(absl::StrCat("layers.", i, ".weight"))) layers[i].weight_grad_flops = 0;
   }
   return layers;
+}
+
+int64_t TrainedParameterCount(const DecoderConfig& config, const Adaptation& adaptation) {
+  int64_t sum = 0;
+  for (const DecoderLayer& layer : DescribeDecoder(config, BatchShape(), DType::kFloat32, {},
+                                                   TrainedPartsOf(config, adaptation))) {
+    sum += layer.trained_parameters();
+  }
+  return sum;
 }
 
 double AdaptedFlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch,

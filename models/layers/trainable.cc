@@ -1,5 +1,6 @@
 #include "models/layers/trainable.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -115,6 +116,44 @@ absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation
   return absl::InvalidArgumentError(
       absl::StrCat("--freeze freezes one of ", names.token_table, " and ", names.position_table,
                    ", which are frozen together or not at all; name both"));
+}
+
+absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers) {
+  std::vector<std::string> names;
+  bool trained = false;
+  for (const LayerDecl& layer : layers) {
+    for (const ParameterDecl& parameter : layer.parameters) {
+      names.push_back(parameter.name);
+      trained = trained || !parameter.frozen;
+    }
+  }
+  const auto named = [&names](const std::string& pattern) {
+    return std::any_of(names.begin(), names.end(), [&pattern](const std::string& name) {
+      return MatchesPattern(pattern, name);
+    });
+  };
+  for (const std::string& pattern : adaptation.freeze) {
+    if (named(pattern)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--freeze ", pattern,
+                     " names no parameter of the model; expected a pattern of names such "
+                     "as ",
+                     names.front(), " and ", names.back()));
+  }
+  const std::vector<std::string> targets =
+      adaptation.lora.has_value() ? adaptation.lora->targets : std::vector<std::string>{};
+  for (const std::string& target : targets) {
+    if (named(AdapterA(absl::StrCat("*", target)))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--lora targets=", target,
+                     ": no linear map of the model's blocks is called so; its "
+                     "parameters are named as ",
+                     names[names.size() / 2]));
+  }
+  if (trained || names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "every parameter of the model is frozen: nothing is left to train; give --freeze fewer "
+      "patterns");
 }
 
 }  // namespace sluice

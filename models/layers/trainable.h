@@ -1,7 +1,10 @@
 #ifndef SLUICE_MODELS_LAYERS_TRAINABLE_H_
 #define SLUICE_MODELS_LAYERS_TRAINABLE_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "models/layers/layer.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/model_spec.h"
 
@@ -15,6 +18,9 @@ absl::Status CheckTrainable(const ModelSpec& spec);
 // InvalidArgument where the model cannot be adapted so: an MLP with an adapter, or only one of an
 // embedding's two tables frozen.
 absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation);
+// `layers` are all of a model's, made with `adaptation`: whether every pattern and every target
+// names something of them, and something is left to train. InvalidArgument says which does not.
+absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers);
 
 }  // namespace sluice
 

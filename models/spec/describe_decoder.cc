@@ -6,115 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/head_blocks.h"
+#include "models/spec/layer_builder.h"
 
 namespace sluice {
 namespace {
 
-int64_t Share(int64_t whole, int64_t parts) { return (whole + parts - 1) / parts; }
-
-// One map with weights: every row of its input costs in x out multiply-adds.
-struct Linear {
-  int64_t in = 0;
-  int64_t out = 0;
-  bool bias = false;
-  int64_t copies = 1;       // experts
-  double used = 1;          // how many of the copies a token goes through
-  bool same_input = false;  // as the map before it, which keeps it
-
-  int64_t parameters() const { return copies * (in * out + (bias ? out : 0)); }
-  // Elements of one side that a token brings along.
-  int64_t width(int64_t side) const {
-    return static_cast<int64_t>(used * static_cast<double>(side));
-  }
-  double multiply_adds() const { return used * static_cast<double>(in) * static_cast<double>(out); }
-};
-
-// Collects a layer's parameters, FLOPs and saved tensors.
-class LayerBuilder {
- public:
-  LayerBuilder(std::string name, const BatchShape& batch, DType dtype,
-               const DecoderKernels& kernels)
-      : rows_(batch.rows()),
-        own_rows_(kernels.sequence ? Share(rows_, kernels.tensor) : rows_),
-        element_(SizeOf(dtype)) {
-    layer_.spec.name = std::move(name);
-  }
-
-  void AddLinear(const Linear& linear) {
-    layer_.spec.parameters += linear.parameters();
-    const double flops = Flops(linear);
-    layer_.spec.forward_flops += flops;
-    layer_.spec.product_flops += flops;
-    layer_.spec.input_grad_flops += flops;
-    layer_.spec.weight_grad_flops += flops;
-    layer_.products.push_back(Product(linear));
-    const int64_t in = linear.same_input ? 0 : linear.width(linear.in);
-    const int64_t out = linear.width(linear.out);
-    layer_.weight_grad_bytes += rows_ * element_ * (in + out);
-    layer_.workspace_bytes = std::max(layer_.workspace_bytes, 2 * rows_ * element_ * out);
-  }
-  // A map whose output is there for one block of rows at a time, with its gradient in its place.
-  void AddInBlocks(const Linear& linear, const HeadBlocks& blocks) {
-    layer_.spec.parameters += linear.parameters();
-    const double flops = Flops(linear);
-    layer_.spec.forward_flops += 2 * flops;
-    layer_.spec.product_flops += flops;
-    layer_.spec.weight_grad_flops += 2 * flops;
-    layer_.spec.repeated_flops += flops;
-    layer_.products.push_back(Product(linear));
-    layer_.products.back().in_blocks = true;
-    layer_.weight_grad_bytes += rows_ * element_ * linear.in;
-    layer_.workspace_bytes = std::max(layer_.workspace_bytes, blocks.rows * element_ * linear.out);
-  }
-  void AddWeights(int64_t count) { layer_.spec.parameters += count; }
-  // Products of activations, as attention's: both their gradients belong to the input gradient.
-  // `multiply_adds` are those that count as FLOPs; kernels may do more.
-  void AddProduct(double multiply_adds, const MatrixProduct& done) {
-    layer_.spec.forward_flops += 2 * multiply_adds;
-    layer_.spec.attention_flops += 2 * multiply_adds;
-    layer_.spec.input_grad_flops += 4 * multiply_adds;
-    layer_.products.push_back(done);
-  }
-  void AddSums(int forward, int input_grad) {
-    layer_.forward_sums += forward;
-    layer_.input_grad_sums += input_grad;
-  }
-  // `width` elements of the compute type a row.
-  void Keep(const char* op, int64_t width, bool rebuilt = false) {
-    KeepBytes(op, rows_ * width * element_, rebuilt);
-  }
-  // Like Keep(), for tensors that are not split over the tensor-parallel ranks (with sequence
-  // parallelism: this rank's tokens).
-  void KeepWhole(const char* op, int64_t width, bool rebuilt = false) {
-    KeepBytes(op, own_rows_ * width * element_, rebuilt);
-  }
-  void KeepMask(const char* op, int64_t width) { KeepBytes(op, own_rows_ * width); }
-  void KeepBytes(const char* op, int64_t bytes, bool rebuilt = false) {
-    if (bytes > 0) layer_.saved.push_back({op, bytes, rebuilt});
-  }
-  void set_output(int64_t width) { layer_.spec.output_elements = rows_ * width; }
-  int64_t rows() const { return rows_; }
-  int64_t element() const { return element_; }
-  DecoderLayer Take() { return std::move(layer_); }
-
- private:
-  double Flops(const Linear& linear) const {
-    return 2 * static_cast<double>(rows_) * linear.multiply_adds();
-  }
-  MatrixProduct Product(const Linear& linear) const {
-    const auto copies = static_cast<double>(linear.copies);
-    return {.rows = static_cast<double>(rows_) * linear.used / copies,
-            .out = static_cast<double>(linear.out),
-            .in = static_cast<double>(linear.in),
-            .count = copies};
-  }
-
-  int64_t rows_, own_rows_, element_;
-  DecoderLayer layer_;
-};
-
-int64_t NormWeights(const DecoderConfig& config, int64_t width) {
-  return width * (config.norm == NormKind::kLayer ? 2 : 1);
+void AddNorm(const DecoderConfig& config, DecoderPart part, int64_t width, LayerBuilder* layer) {
+  layer->AddNorm(part, width, /*centered=*/config.norm == NormKind::kLayer);
 }
 
 // Queries, keys and values of all heads, a row of activations.
@@ -133,12 +31,22 @@ HeadWidths WidthsOf(const DecoderConfig& config) {
 
 void AddPlainProjections(const DecoderConfig& config, LayerBuilder* layer) {
   const HeadWidths widths = WidthsOf(config);
-  layer->KeepWhole("query, key, value maps", config.dim, /*rebuilt=*/true);
-  layer->AddLinear({config.dim, widths.query, config.qkv_bias});
-  layer->AddLinear({config.dim, widths.key, config.qkv_bias, 1, 1, /*same_input=*/true});
-  layer->AddLinear({config.dim, widths.value, config.qkv_bias, 1, 1, /*same_input=*/true});
+  layer->KeepWhole(
+      "query, key, value maps", config.dim, /*rebuilt=*/true,
+      layer->ReadsInput({DecoderPart::kQueryMap, DecoderPart::kKeyMap, DecoderPart::kValueMap}));
+  const auto add = [&](DecoderPart part, int64_t width) {
+    layer->AddLinear({.in = config.dim,
+                      .out = width,
+                      .bias = config.qkv_bias,
+                      .same_input = part != DecoderPart::kQueryMap,
+                      .part = part});
+  };
+  add(DecoderPart::kQueryMap, widths.query);
+  add(DecoderPart::kKeyMap, widths.key);
+  add(DecoderPart::kValueMap, widths.value);
   if (!config.qk_norm) return;
-  layer->AddWeights(2 * NormWeights(config, config.head_dim));
+  AddNorm(config, DecoderPart::kQueryNorm, config.head_dim, layer);
+  AddNorm(config, DecoderPart::kKeyNorm, config.head_dim, layer);
   layer->Keep("query and key norms", widths.query + widths.key);
 }
 
@@ -151,14 +59,14 @@ void AddLatentProjections(const DecoderConfig& config, LayerBuilder* layer) {
     layer->AddLinear({config.dim, widths.query});
   } else {
     layer->AddLinear({config.dim, latent.query_rank, config.qkv_bias});
-    layer->AddWeights(NormWeights(config, latent.query_rank));
+    AddNorm(config, DecoderPart::kOther, latent.query_rank, layer);
     layer->AddLinear({latent.query_rank, widths.query});
     layer->KeepWhole("query norm", latent.query_rank);
     layer->KeepWhole("query map", latent.query_rank, /*rebuilt=*/true);
   }
   layer->AddLinear({config.dim, latent.key_value_rank + latent.rotary_dim, config.qkv_bias, 1, 1,
                     /*same_input=*/true});
-  layer->AddWeights(NormWeights(config, latent.key_value_rank));
+  AddNorm(config, DecoderPart::kOther, latent.key_value_rank, layer);
   layer->AddLinear({latent.key_value_rank, config.heads * (latent.plain_dim + latent.value_dim)});
   layer->KeepWhole("key and value norm", latent.key_value_rank);
   layer->KeepWhole("key and value map", latent.key_value_rank, /*rebuilt=*/true);
@@ -212,23 +120,39 @@ void AddAttention(const DecoderConfig& config, const BatchShape& batch, int64_t 
       layer->KeepBytes("attention: masked", scores * layer->element(), /*rebuilt=*/true);
     }
   }
-  layer->Keep("attention: output map", value_out);
-  layer->AddLinear({value_out, config.dim, config.output_bias});
+  // Flash attention's own backward reads its output, too.
+  layer->Keep("attention: output map", value_out, /*rebuilt=*/false,
+              kernels.flash_attention || layer->ReadsInput({DecoderPart::kOutputMap}));
+  layer->AddLinear({.in = value_out,
+                    .out = config.dim,
+                    .bias = config.output_bias,
+                    .part = DecoderPart::kOutputMap,
+                    .cut = Cut::kInputs});
   if (kernels.dropout) layer->KeepMask("residual mask", config.dim);
 }
 
+// The three maps of an MLP: a block's, or those of experts.
+struct MlpParts {
+  DecoderPart gate = DecoderPart::kOther, up = DecoderPart::kOther, down = DecoderPart::kOther;
+};
+constexpr MlpParts kBlockMlp = {DecoderPart::kGateMap, DecoderPart::kUpMap, DecoderPart::kDownMap};
+
 // `used` of `copies` MLPs of inner width `hidden`.
 void AddMlp(const DecoderConfig& config, int64_t hidden, int64_t copies, double used,
-            LayerBuilder* layer) {
+            const MlpParts& parts, LayerBuilder* layer) {
   const auto width = static_cast<int64_t>(used * static_cast<double>(hidden));
-  if (HasGate(config.mlp)) {
-    layer->AddLinear({config.dim, hidden, config.mlp_bias, copies, used});
+  const auto add = [&](DecoderPart part, int64_t in, int64_t out, bool same_input, Cut cut) {
+    layer->AddLinear({in, out, config.mlp_bias, copies, used, same_input, part, cut});
+  };
+  const bool gate = HasGate(config.mlp);
+  if (gate) {
+    add(parts.gate, config.dim, hidden, /*same_input=*/false, Cut::kOutputs);
     layer->Keep("gate", width);
   }
-  layer->AddLinear({config.dim, hidden, config.mlp_bias, copies, used, HasGate(config.mlp)});
+  add(parts.up, config.dim, hidden, /*same_input=*/gate, Cut::kOutputs);
   layer->Keep("activation", width);
-  layer->AddLinear({hidden, config.dim, config.mlp_bias, copies, used});
-  layer->Keep("down map", width, /*rebuilt=*/true);
+  add(parts.down, hidden, config.dim, /*same_input=*/false, Cut::kInputs);
+  layer->Keep("down map", width, /*rebuilt=*/true, layer->ReadsInput({parts.down}));
 }
 
 void AddExperts(const DecoderConfig& config, LayerBuilder* layer) {
@@ -238,19 +162,28 @@ void AddExperts(const DecoderConfig& config, LayerBuilder* layer) {
   layer->KeepBytes("router", layer->rows() * experts.count * SizeOf(DType::kFloat32));
   // Each expert reads its tokens gathered, and its outputs wait to be weighted.
   layer->Keep("expert inputs", experts.active * config.dim, /*rebuilt=*/true);
-  AddMlp(config, experts.hidden, experts.count, active, layer);
+  AddMlp(config, experts.hidden, experts.count, active, {}, layer);
   layer->Keep("expert outputs", experts.active * config.dim);
   if (experts.shared_hidden == 0) return;
-  AddMlp(config, experts.shared_hidden, 1, 1, layer);
+  AddMlp(config, experts.shared_hidden, 1, 1, {}, layer);
   if (experts.shared_gate) {
     layer->AddLinear({config.dim, 1});
     layer->Keep("shared expert's gate", 1 + config.dim);
   }
 }
 
+void AddBlockNorms(const DecoderConfig& config, LayerBuilder* layer) {
+  constexpr DecoderPart kParts[] = {DecoderPart::kAttentionNorm, DecoderPart::kMlpNorm,
+                                    DecoderPart::kAfterAttentionNorm, DecoderPart::kAfterMlpNorm};
+  for (int64_t norm = 0; norm < config.norms; ++norm) {
+    const bool known = norm < std::ssize(kParts);
+    AddNorm(config, known ? kParts[norm] : DecoderPart::kOther, config.dim, layer);
+  }
+}
+
 void AddBlock(const DecoderConfig& config, const BatchShape& batch, int64_t block,
               const DecoderKernels& kernels, LayerBuilder* layer) {
-  layer->AddWeights(config.norms * NormWeights(config, config.dim));
+  AddBlockNorms(config, layer);
   layer->KeepWhole("norms", config.norms * config.dim);
   if (config.latent) {
     AddLatentProjections(config, layer);
@@ -258,11 +191,13 @@ void AddBlock(const DecoderConfig& config, const BatchShape& batch, int64_t bloc
     AddPlainProjections(config, layer);
   }
   AddAttention(config, batch, config.Reach(block, batch.seq), kernels, layer);
-  layer->KeepWhole("MLP", config.dim, /*rebuilt=*/true);
-  if (config.HasExperts(block)) {
+  const bool experts = config.HasExperts(block);
+  layer->KeepWhole("MLP", config.dim, /*rebuilt=*/true,
+                   experts || layer->ReadsInput({kBlockMlp.gate, kBlockMlp.up}));
+  if (experts) {
     AddExperts(config, layer);
   } else {
-    AddMlp(config, config.hidden, 1, 1, layer);
+    AddMlp(config, config.hidden, 1, 1, kBlockMlp, layer);
   }
   if (kernels.dropout) layer->KeepMask("residual mask", config.dim);
   layer->AddSums(2, 2);  // after attention and after the MLP, and before them on the way back
@@ -270,11 +205,12 @@ void AddBlock(const DecoderConfig& config, const BatchShape& batch, int64_t bloc
 }
 
 DecoderLayer DescribeEmbedding(const DecoderConfig& config, const BatchShape& batch, DType dtype,
-                               const DecoderKernels& kernels) {
-  LayerBuilder layer("embedding", batch, dtype, kernels);
-  layer.AddWeights(config.vocab * config.dim);
-  if (config.learned_positions) layer.AddWeights(config.max_seq * config.dim);
-  layer.KeepBytes("tokens", batch.rows() * int64_t{4});
+                               const DecoderKernels& kernels, const TrainedParts& parts) {
+  LayerBuilder layer("embedding", batch, dtype, kernels, parts);
+  const int64_t positions = config.learned_positions ? config.max_seq : 0;
+  layer.AddWeights(DecoderPart::kTables, (config.vocab + positions) * config.dim);
+  layer.KeepBytes("tokens", batch.rows() * int64_t{4}, /*rebuilt=*/false,
+                  layer.ReadsInput({DecoderPart::kTables}));
   if (kernels.dropout) layer.KeepMask("mask", config.dim);
   layer.AddSums(1, 0);  // a rank knows its part of the vocabulary
   layer.set_output(config.dim);
@@ -285,18 +221,20 @@ DecoderLayer DescribeEmbedding(const DecoderConfig& config, const BatchShape& ba
 // kept; in several only the gradient of the map's input, which F computes.
 void AddHead(const DecoderConfig& config, bool own_matrix, const HeadLimits& limits,
              LayerBuilder* layer) {
-  layer->AddWeights(NormWeights(config, config.dim));
+  AddNorm(config, DecoderPart::kFinalNorm, config.dim, layer);
   layer->KeepWhole("norm", config.dim);
-  layer->KeepWhole("head map", config.dim, /*rebuilt=*/true);
+  layer->KeepWhole("head map", config.dim, /*rebuilt=*/true,
+                   layer->ReadsInput({DecoderPart::kHeadMap}));
   const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab, limits);
-  if (!own_matrix) layer->AddWeights(-config.dim * config.vocab);
+  if (!own_matrix) layer->AddWeights(DecoderPart::kHeadMap, -config.dim * config.vocab);
+  const Linear map = {.in = config.dim, .out = config.vocab, .part = DecoderPart::kHeadMap};
   if (blocks.whole()) {
-    layer->AddLinear({config.dim, config.vocab});
+    layer->AddLinear(map);
     layer->AddSums(0, 1);
     layer->KeepBytes("loss", layer->rows() * config.vocab * SizeOf(DType::kFloat32));
     return;
   }
-  layer->AddInBlocks({config.dim, config.vocab}, blocks);
+  layer->AddInBlocks(map, blocks);
   layer->AddSums(1, 0);
   layer->KeepWhole("loss", config.dim);
 }
@@ -304,9 +242,11 @@ void AddHead(const DecoderConfig& config, bool own_matrix, const HeadLimits& lim
 // DeepSeek-V3, 2024, equations 21 to 25: the block's input is a map of the normed hidden state next
 // to the normed embedding of the next token; embedding and head are the model's own.
 DecoderLayer DescribeAhead(const DecoderConfig& config, const BatchShape& batch, DType dtype,
-                           const DecoderKernels& kernels, int64_t index) {
-  LayerBuilder layer(absl::StrCat("predict ahead ", index), batch, dtype, kernels);
-  layer.AddWeights(2 * NormWeights(config, config.dim));
+                           const DecoderKernels& kernels, const TrainedParts& parts,
+                           int64_t index) {
+  LayerBuilder layer(absl::StrCat("predict ahead ", index), batch, dtype, kernels, parts,
+                     config.layers + index);
+  AddNorm(config, DecoderPart::kOther, 2 * config.dim, &layer);
   layer.KeepWhole("input norms", 2 * config.dim);
   layer.KeepWhole("input map", 2 * config.dim, /*rebuilt=*/true);
   layer.AddLinear({2 * config.dim, config.dim});
@@ -316,10 +256,11 @@ DecoderLayer DescribeAhead(const DecoderConfig& config, const BatchShape& batch,
   return layer.Take();
 }
 
-int64_t SumBytes(const std::vector<SavedTensor>& saved, bool rebuilt_only) {
+template <typename Predicate>
+int64_t SumBytes(const std::vector<SavedTensor>& saved, Predicate counts) {
   int64_t sum = 0;
   for (const SavedTensor& tensor : saved) {
-    if (tensor.rebuilt || !rebuilt_only) sum += tensor.bytes;
+    if (counts(tensor)) sum += tensor.bytes;
   }
   return sum;
 }
@@ -341,22 +282,30 @@ DecoderConfig RankPart(const DecoderConfig& whole, int64_t tensor) {
 
 }  // namespace
 
-int64_t DecoderLayer::saved_bytes() const { return SumBytes(saved, /*rebuilt_only=*/false); }
-int64_t DecoderLayer::rebuilt_bytes() const { return SumBytes(saved, /*rebuilt_only=*/true); }
+int64_t DecoderLayer::saved_bytes() const {
+  return SumBytes(saved, [](const SavedTensor& tensor) { return tensor.kept; });
+}
+int64_t DecoderLayer::rebuilt_bytes() const {
+  return SumBytes(saved, [](const SavedTensor& tensor) { return tensor.kept && tensor.rebuilt; });
+}
+int64_t DecoderLayer::seen_bytes() const {
+  return SumBytes(saved, [](const SavedTensor&) { return true; });
+}
 
 std::vector<DecoderLayer> DescribeDecoder(const DecoderConfig& whole, const BatchShape& batch,
-                                          DType dtype, const DecoderKernels& kernels) {
+                                          DType dtype, const DecoderKernels& kernels,
+                                          const TrainedParts& parts) {
   const DecoderConfig config = RankPart(whole, kernels.tensor);
-  std::vector<DecoderLayer> layers = {DescribeEmbedding(config, batch, dtype, kernels)};
+  std::vector<DecoderLayer> layers = {DescribeEmbedding(config, batch, dtype, kernels, parts)};
   for (int64_t block = 0; block < config.layers; ++block) {
-    LayerBuilder layer(absl::StrCat("block ", block), batch, dtype, kernels);
+    LayerBuilder layer(absl::StrCat("block ", block), batch, dtype, kernels, parts, block);
     AddBlock(config, batch, block, kernels, &layer);
     layers.push_back(layer.Take());
   }
   for (int64_t i = 0; i < config.predict_ahead; ++i) {
-    layers.push_back(DescribeAhead(config, batch, dtype, kernels, i));
+    layers.push_back(DescribeAhead(config, batch, dtype, kernels, parts, i));
   }
-  LayerBuilder head("head", batch, dtype, kernels);
+  LayerBuilder head("head", batch, dtype, kernels, parts);
   AddHead(config, !config.tied_head, kernels.head, &head);
   layers.push_back(head.Take());
   return layers;

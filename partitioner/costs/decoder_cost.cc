@@ -14,11 +14,17 @@ constexpr int64_t kFp32 = SizeOf(DType::kFloat32);
 constexpr double kProductBackward = 2;
 constexpr double kFlashBackward = 2.5;
 
-// Parameters of a head with a table of its own; DescribeDecoder counts a tied one's in the embedding.
-int64_t UntiedHeadParameters(DecoderConfig config, const BatchShape& batch, DType dtype,
-                             const DecoderKernels& kernels) {
+// What a rank holds of a head's table, of which DescribeDecoder counts a tied one in the embedding.
+struct Table {
+  int64_t trained = 0, frozen = 0;  // parameters
+};
+Table TiedTable(DecoderConfig config, const DecoderTraining& training,
+                const DecoderKernels& kernels, const DecoderLayer& tied) {
   config.tied_head = false;
-  return DescribeDecoder(config, batch, dtype, kernels).back().spec.parameters;
+  const DecoderLayer whole =
+      DescribeDecoder(config, training.batch, training.dtype, kernels, training.trained).back();
+  return {whole.trained_parameters() - tied.trained_parameters(),
+          whole.frozen_parameters - tied.frozen_parameters};
 }
 
 // Prices the layers of one rank.
@@ -38,13 +44,13 @@ class RankPricer {
     cost.name = layer.spec.name;
     SetBytes(layer, &cost);
     SetSeconds(layer, dim, &cost);
-    SetTail(&cost);
+    SetTail(layer, &cost);
     return cost;
   }
 
-  // Gives a head the table that it shares with the embedding, of so many parameters.
-  void Tie(int64_t parameters, LayerCost* head) const {
-    head->tied_bytes = Held(parameters);
+  // Gives a head the table that it shares with the embedding.
+  void Tie(const Table& table, LayerCost* head) const {
+    head->tied_bytes = Held(table.trained) + Frozen(table.frozen);
     head->parameter_bytes += head->tied_bytes;
   }
 
@@ -68,10 +74,12 @@ class RankPricer {
     return parameters * weights + held(optimizer, 1) + held(kFp32, 2);
   }
 
+  int64_t Frozen(int64_t parameters) const { return parameters * SizeOf(training_.base_dtype); }
+
   void SetBytes(const DecoderLayer& layer, LayerCost* cost) const {
-    cost->parameters = layer.spec.parameters;
+    cost->parameters = layer.trained_parameters();
     if (splits_weights()) cost->split_parameters = cost->parameters;
-    cost->parameter_bytes = Held(cost->parameters);
+    cost->parameter_bytes = Held(cost->parameters) + Frozen(layer.frozen_parameters);
     cost->saved_bytes[0] = layer.saved_bytes();
     cost->saved_bytes[1] = layer.saved_bytes() - layer.rebuilt_bytes();
     cost->weight_grad_bytes = layer.weight_grad_bytes;
@@ -89,6 +97,18 @@ class RankPricer {
   double Sums(int count, double dim) const {
     const double bytes = static_cast<double>(training_.batch.rows()) * dim * element_;
     return count * CollectiveSeconds(Collective::kAllReduce, bytes, parallel_.tensor, tensor_link_);
+  }
+
+  double Passes(int count, const AdapterPasses& passes) const {
+    const double bytes = static_cast<double>(passes.elements) * element_;
+    return count * CollectiveSeconds(Collective::kAllGather, bytes, parallel_.tensor, tensor_link_);
+  }
+
+  // Of what W of a layer reads that is trained whole.
+  static double WeightGradShare(const DecoderLayer& layer) {
+    if (layer.whole_weight_grad_bytes == 0) return 1;
+    return static_cast<double>(layer.weight_grad_bytes) /
+           static_cast<double>(layer.whole_weight_grad_bytes);
   }
 
   struct Products {
@@ -111,9 +131,10 @@ class RankPricer {
         sum.input_grad += backward * forward;
         continue;
       }
-      ++sum.with_weights;
       (product.in_blocks ? sum.forward : sum.input_grad) +=
           seconds(product, product.rows, product.in, product.out);
+      if (!product.trained) continue;
+      ++sum.with_weights;
       if (product.in_blocks) sum.weight_grad += forward;
       sum.weight_grad += seconds(product, product.in, product.out, product.rows);
       sum.weights += product.count * product.in * product.out;
@@ -124,25 +145,31 @@ class RankPricer {
   void SetSeconds(const DecoderLayer& layer, double dim, LayerCost* cost) const {
     const Products products = SumProducts(layer);
     const double kernels = Kernels(products.count + layer.saved.size());
-    const double traffic = Traffic(layer.saved_bytes());
+    const double traffic = Traffic(layer.seen_bytes());
     const auto gradients = 2 * static_cast<double>(kFp32) * products.weights;
-    cost->forward_seconds = products.forward + traffic + kernels + Sums(layer.forward_sums, dim);
+    const AdapterPasses& passes = layer.adapter_passes;
+    cost->forward_seconds = products.forward + traffic + kernels + Sums(layer.forward_sums, dim) +
+                            Passes(passes.forward, passes);
     if (products.count > 0) {  // nothing asks for the gradient of tokens
-      cost->input_grad_seconds =
-          products.input_grad + traffic + kernels + Sums(layer.input_grad_sums, dim);
+      cost->input_grad_seconds = products.input_grad + traffic + kernels +
+                                 Sums(layer.input_grad_sums, dim) +
+                                 Passes(passes.input_grad, passes);
     }
-    cost->weight_grad_seconds = products.weight_grad + Kernels(products.with_weights) +
-                                device_.MemorySeconds(gradients) + traffic / 2;
+    if (layer.trained_parameters() > 0) {
+      cost->weight_grad_seconds = products.weight_grad + Kernels(products.with_weights) +
+                                  device_.MemorySeconds(gradients) +
+                                  traffic / 2 * WeightGradShare(layer);
+    }
     if (layer.rebuilt_bytes() == 0) return;
     const auto rebuilt = static_cast<size_t>(
         std::count_if(layer.saved.begin(), layer.saved.end(),
-                      [](const SavedTensor& tensor) { return tensor.rebuilt; }));
+                      [](const SavedTensor& tensor) { return tensor.kept && tensor.rebuilt; }));
     cost->restore_seconds = products.attention + Traffic(layer.rebuilt_bytes()) + Kernels(rebuilt);
   }
 
   // Gradients are cleared; gradient, master weight and state are read; weight, state and the
   // weight to compute with are written.
-  void SetTail(LayerCost* cost) const {
+  void SetTail(const DecoderLayer& layer, LayerCost* cost) const {
     const auto parameters = static_cast<double>(cost->parameters);
     const int parts = parallel_.zero >= 1 ? parallel_.data : 1;
     const double weight = copies_weights() && !splits_weights() ? element_ : 0;
@@ -159,6 +186,10 @@ class RankPricer {
       sync = std::max(0.0, sync - cost->input_grad_seconds - cost->weight_grad_seconds);
     }
     cost->sync_seconds = cost->parameters == 0 ? 0 : sync;
+    const auto sliced = static_cast<double>(layer.sliced_adapter_parameters);
+    if (sliced == 0) return;
+    cost->sync_seconds +=
+        CollectiveSeconds(Collective::kAllReduce, sliced * fp32, parallel_.tensor, tensor_link_);
   }
 
   const DecoderTraining& training_;
@@ -178,18 +209,18 @@ std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTr
   kernels.sequence = parallel.sequence;
   const RankPricer pricer(training, parallel, cluster, cluster.devices[kind]);
   const int64_t input_parts = parallel.sequence ? parallel.tensor : 1;
+  const std::vector<DecoderLayer> layers =
+      DescribeDecoder(config, training.batch, training.dtype, kernels, training.trained);
   int64_t input = 0;  // bytes that full recomputation keeps
   std::vector<LayerCost> costs;
-  for (const DecoderLayer& layer :
-       DescribeDecoder(config, training.batch, training.dtype, kernels)) {
+  for (const DecoderLayer& layer : layers) {
     LayerCost cost = pricer.Price(layer, static_cast<double>(config.dim));
     cost.saved_bytes[2] = input;
     input = layer.spec.output_elements * SizeOf(training.dtype) / input_parts;
     costs.push_back(std::move(cost));
   }
   if (config.tied_head) {
-    const int64_t whole = UntiedHeadParameters(config, training.batch, training.dtype, kernels);
-    pricer.Tie(whole - costs.back().parameters, &costs.back());
+    pricer.Tie(TiedTable(config, training, kernels, layers.back()), &costs.back());
   }
   return costs;
 }

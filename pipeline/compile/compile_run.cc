@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/kernels/kernel_threads.h"
+#include "models/layers/trainable.h"
 #include "pipeline/compile/memory/arena_layout.h"
 #include "pipeline/compile/memory/memory_plan.h"
 #include "pipeline/compile/plan/sharding.h"
@@ -28,45 +29,6 @@ namespace {
 constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
 // Wider ones, widest first; taken only where they cost no memory.
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
-
-// That every pattern and every target names something, and that something is left to train.
-absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers) {
-  std::vector<std::string> names;
-  bool trained = false;
-  for (const LayerDecl& layer : layers) {
-    for (const ParameterDecl& parameter : layer.parameters) {
-      names.push_back(parameter.name);
-      trained = trained || !parameter.frozen;
-    }
-  }
-  const auto named = [&names](const std::string& pattern) {
-    return std::any_of(names.begin(), names.end(), [&pattern](const std::string& name) {
-      return MatchesPattern(pattern, name);
-    });
-  };
-  for (const std::string& pattern : adaptation.freeze) {
-    if (named(pattern)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--freeze ", pattern,
-                     " names no parameter of the model; expected a pattern of names such "
-                     "as ",
-                     names.front(), " and ", names.back()));
-  }
-  const std::vector<std::string> targets =
-      adaptation.lora.has_value() ? adaptation.lora->targets : std::vector<std::string>{};
-  for (const std::string& target : targets) {
-    if (named(AdapterA(absl::StrCat("*", target)))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--lora targets=", target,
-                     ": no linear map of the model's blocks is called so; its "
-                     "parameters are named as ",
-                     names[names.size() / 2]));
-  }
-  if (trained || names.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "every parameter of the model is frozen: nothing is left to train; give --freeze fewer "
-      "patterns");
-}
 
 absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) {
   const KernelThreads threads(request.threads_per_stage);

@@ -75,7 +75,7 @@ absl::StatusOr<PlanAnswer> AnswerGraph(const PlanQuestion& question, const Profi
 // Of the whole model: with tensor parallelism the layers' costs are those of one device's part.
 int64_t ParametersOf(const PlanQuestion& question, const JointPlan& best) {
   if (best.setting.tensor > 1 && question.spec() != nullptr) {
-    return ParameterCount(*question.spec());
+    return TrainedParameterCount(*question.spec()->decoder(), question.adaptation);
   }
   int64_t sum = 0;
   for (const LayerCost& layer : best.machines.costs->layers()) sum += layer.parameters;

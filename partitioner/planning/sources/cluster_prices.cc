@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/adapted_layers.h"
 #include "partitioner/costs/decoder_cost.h"
 
 namespace sluice {
@@ -44,6 +45,8 @@ absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) c
   training.state_copies = question_->optimizer == OptimizerKind::kAdamW ? 2 : 1;
   // Not sluice but Megatron-LM and the like run what is priced here; they keep whole ones.
   training.master_weights = question_->master_weights.value_or(MasterWeights::kWhole);
+  training.trained = TrainedPartsOf(config_, question_->adaptation);
+  training.base_dtype = question_->adaptation.base_dtype;
   training.overlap_sync = question_->overlap_sync;
   std::vector<std::shared_ptr<const CostTable>> kinds;
   for (size_t kind = 0; kind < cluster_.devices.size(); ++kind) {

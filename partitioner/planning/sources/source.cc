@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
+#include "models/layers/layer.h"
 #include "models/layers/trainable.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/profiling/cpu_device.h"
@@ -124,20 +126,35 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   return absl::OkStatus();
 }
 
+// What is trained in part goes by the names of parameters, which are known of what trains.
+absl::Status CheckParts(const PlanQuestion& question, const ModelSpec& spec) {
+  if (question.adaptation == Adaptation()) return absl::OkStatus();
+  if (absl::Status status = CheckTrainable(spec); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--lora and --freeze are planned for models that sluice trains; ", status.message()));
+  }
+  // Names do not depend on how long a sample is.
+  std::vector<LayerDecl> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    const absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, BatchShape(), question.compute_type(), PlannedGpuKernels(),
+                  question.adaptation);
+    if (!layer.ok()) return layer.status();
+    layers.push_back((*layer)->decl());
+  }
+  return CheckTrained(question.adaptation, layers);
+}
+
 // A model as transformers are counted: where devices share stages or stand in a cluster, and where
 // sluice has no layers for it.
 absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bool trains,
                          PlanSource* source) {
-  if (!(question.adaptation == Adaptation())) {
-    return absl::InvalidArgumentError(
-        "--lora and --freeze are planned for models that sluice trains, on devices that are alike "
-        "and share no stage; leave out --cluster and --tensor-parallel");
-  }
   const DecoderConfig* config = spec.decoder();
   if (config == nullptr) {
     return absl::InvalidArgumentError(
         "replicas, tensor parallelism and clusters are planned for transformers only");
   }
+  if (absl::Status status = CheckParts(question, spec); !status.ok()) return status;
   if (!question.on_this_processor()) {
     TakeCluster(question, *config, source);
     return absl::OkStatus();

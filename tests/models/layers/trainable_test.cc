@@ -11,6 +11,7 @@
 
 #include "models/layers/adapted_layers.h"
 #include "models/layers/layer.h"
+#include "models/spec/describe_decoder.h"
 #include "models/spec/describe_layers.h"
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
@@ -212,6 +213,33 @@ TEST(DescribeAdapted, CountsWhatTheLayersTrain) {
       EXPECT_EQ(adapted[i].forward_flops, whole[i].forward_flops + adapters);
       EXPECT_EQ(adapted[i].input_grad_flops, whole[i].input_grad_flops + adapters);
     }
+  }
+}
+
+// The description and the layers name the same parameters, tied ones once.
+TEST(TrainedPartsOf, AreWhatTheLayersTrain) {
+  for (const TestModel& model : AdaptedModels()) {
+    const DecoderConfig* const config = model.spec.decoder();
+    if (config == nullptr) continue;
+    const std::vector<DecoderLayer> described = DescribeDecoder(
+        *config, model.batch, DType::kFloat32, {}, TrainedPartsOf(*config, model.adaptation));
+    int64_t sum = 0;
+    for (size_t i = 0; i < described.size(); ++i) {
+      SCOPED_TRACE(model.name + ", " + described[i].spec.name);
+      const auto layer = MakeLayer(model.spec, static_cast<int>(i), model.batch, DType::kFloat32,
+                                   CpuKernels(), model.adaptation);
+      ASSERT_TRUE(layer.ok()) << layer.status();
+      int64_t trained = 0, frozen = 0;
+      for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
+        if (!parameter.tied_to.empty()) continue;
+        trained += TrainedElements(parameter);
+        if (parameter.frozen) frozen += ElementCount(parameter.shape);
+      }
+      EXPECT_EQ(described[i].trained_parameters(), trained);
+      EXPECT_EQ(described[i].frozen_parameters, frozen);
+      sum += trained;
+    }
+    EXPECT_EQ(TrainedParameterCount(*config, model.adaptation), sum) << model.name;
   }
 }
 

@@ -493,6 +493,35 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
       HasSubstr("not 'predict ahead 0'"));
 }
 
+// Parameters are those of the whole model that are trained, however it is shared out.
+TEST_F(PlanCommand, PlansAdaptersOnClustersAndSharedStages) {
+  std::ofstream(Path("nodes.json"))
+      << R"({"name": "nodes", "devices": [{"device": "h100", "count": 8}], "devices_per_node": 4,
+             "between": {"bandwidth": 4e10}})";
+  // Rank 16 beside q, k, v and o (4096 wide, k and v to 1024), gate, up and down (14336).
+  const int64_t adapters = int64_t{32} * 16 * (2 * 8192 + 2 * 5120 + 3 * 18432);
+  const auto bytes = [](const json& plan) {
+    int64_t sum = 0;
+    for (const json& stage : plan["stages"]) sum += stage["parameter_bytes"].get<int64_t>();
+    return sum;
+  };
+  for (const std::string& hardware :
+       {std::string("--device h200 --zero 1 --data-parallel 2"),
+        std::string("--device h200 --tensor-parallel 2"), "--cluster " + Path("nodes.json"),
+        "--cluster " + Path("nodes.json") + " --tensor-parallel 4 --overlap-sync"}) {
+    SCOPED_TRACE(hardware);
+    const std::string asked =
+        "llama-3.1-8b --devices 8 --seq 1024 --micro-batch-size 1 --schedule 1f1b " + hardware;
+    const json whole = Plan(asked), lora = Plan(asked + " --lora r=16,alpha=32");
+    EXPECT_EQ(whole["parameters"], 8030261248);
+    EXPECT_EQ(lora["parameters"], adapters);
+    EXPECT_EQ(lora["adaptation"], "lora r=16,alpha=32,rslora=0,targets=all-linear; base bf16");
+    // 2 bytes per frozen parameter instead of at least 10 (ZeRO 1 over 2).
+    EXPECT_LT(bytes(lora), bytes(whole) / 4);
+    EXPECT_GT(bytes(lora) * lora["tensor_parallel"].get<int64_t>(), int64_t{2} * 8030261248);
+  }
+}
+
 // `schedule show` has the timetable of a plan, its costs, and every format.
 TEST_F(PlanCommand, ScheduleShowsWhatWasPlanned) {
   const std::string file = Path("plan.json");
