@@ -67,8 +67,9 @@ std::vector<RangeCost> PriceStages(const PartitionProblem& problem,
                                    const StageAssignment& assignment) {
   std::vector<RangeCost> stages;
   for (size_t s = 0; s < assignment.partition.size(); ++s) {
-    stages.push_back(problem.CostsOf(static_cast<int>(s))
-                         .Price(assignment.partition[s], assignment.recompute[s]));
+    const LayerRange& layers = assignment.partition[s];
+    stages.push_back(
+        problem.Price(static_cast<int>(s), layers.first, layers.last + 1, assignment.recompute[s]));
   }
   return stages;
 }

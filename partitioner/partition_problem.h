@@ -29,8 +29,12 @@ struct PartitionProblem {
   const CostTable& CostsOf(int stage) const {
     return machines.CostsOf(timetable->placement.rank(stage));
   }
+  // Layers first..end - 1 as `stage`, whose rank updates once what it has tied to the first layer.
   RangeCost Price(int stage, int first, int end, Recompute recompute) const {
-    return CostsOf(stage).Price(first, end, recompute);
+    RangeCost cost = CostsOf(stage).Price(first, end, recompute);
+    if (timetable->placement.rank(stage) == timetable->placement.rank(0))
+      cost.UpdateTiedElsewhere();
+    return cost;
   }
   // The way from `stage` to the next one.
   Link LinkAfter(int stage) const {

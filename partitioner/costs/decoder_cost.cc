@@ -52,6 +52,8 @@ class RankPricer {
   void Tie(const Table& table, LayerCost* head) const {
     head->tied_bytes = Held(table.trained) + Frozen(table.frozen);
     head->parameter_bytes += head->tied_bytes;
+    head->tied_update_seconds = UpdateSeconds(table.trained);
+    head->update_seconds += head->tied_update_seconds;
   }
 
  private:
@@ -169,12 +171,16 @@ class RankPricer {
 
   // Gradients are cleared; gradient, master weight and state are read; weight, state and the
   // weight to compute with are written.
-  void SetTail(const DecoderLayer& layer, LayerCost* cost) const {
-    const auto parameters = static_cast<double>(cost->parameters);
+  double UpdateSeconds(int64_t parameters) const {
     const int parts = parallel_.zero >= 1 ? parallel_.data : 1;
     const double weight = copies_weights() && !splits_weights() ? element_ : 0;
     const auto moved = static_cast<double>(kFp32 * (4 + 2 * training_.state_copies)) + weight;
-    cost->update_seconds = device_.MemorySeconds(parameters * moved / parts);
+    return device_.MemorySeconds(static_cast<double>(parameters) * moved / parts);
+  }
+
+  void SetTail(const DecoderLayer& layer, LayerCost* cost) const {
+    cost->update_seconds = UpdateSeconds(cost->parameters);
+    const auto parameters = static_cast<double>(cost->parameters);
     const auto sum = [&](Collective collective, double bytes) {
       return CollectiveSeconds(collective, parameters * bytes, parallel_.data, data_link_);
     };

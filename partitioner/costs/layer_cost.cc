@@ -32,6 +32,7 @@ absl::Status ValidateLayer(const LayerCost& layer) {
         std::pair{"apart_weight_grad_seconds", layer.apart_weight_grad_seconds},
         std::pair{"restore_seconds", layer.restore_seconds},
         std::pair{"update_seconds", layer.update_seconds},
+        std::pair{"tied_update_seconds", layer.tied_update_seconds},
         std::pair{"sync_seconds", layer.sync_seconds}}) {
     if (absl::Status status = CheckSeconds(layer, field, value); !status.ok()) return status;
   }
@@ -55,6 +56,11 @@ absl::Status ValidateLayer(const LayerCost& layer) {
 absl::Status CheckTies(const std::vector<LayerCost>& layers) {
   int64_t tied = 0;
   for (const LayerCost& layer : layers) {
+    if (layer.tied_update_seconds > layer.update_seconds) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer '", layer.name, "': tied_update_seconds is ", layer.tied_update_seconds,
+          "; expected no more than its update_seconds, ", layer.update_seconds));
+    }
     tied += layer.tied_bytes;
     const bool first = &layer == &layers.front();
     if (layer.tied_state_bytes <= layer.tied_bytes && layer.tied_bytes <= layer.parameter_bytes &&

@@ -37,6 +37,9 @@ struct LayerCost {
   // Once a step, after the layer's last gradient: the optimizer's update, and what of the replicas'
   // summing of gradients no computation hides.
   double update_seconds = 0;
+  // Of update_seconds, those that a rank saves which also holds the model's first layer: the update
+  // of a head's weights that are tied to the embedding, which it has once.
+  double tied_update_seconds = 0;
   double sync_seconds = 0;
   int64_t parameters = 0;  // that are trained, and so have gradients to sum
   // Of these, kept in bf16 with the low halves in the optimizer's state (MasterWeights::kSplit).

@@ -33,6 +33,7 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   PutTiming("apart_weight_grad", timings.apart_weight_grad, &json);
   PutTiming("restore", timings.restore, &json);
   PutTiming("update", timings.update, &json);
+  if (timings.tied_update.median > 0) PutTiming("tied_update", timings.tied_update, &json);
   json["parameters"] = layer.parameters;
   if (layer.split_parameters > 0) json["split_parameters"] = layer.split_parameters;
   json["parameter_bytes"] = layer.parameter_bytes;
@@ -90,6 +91,12 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
     timings.apart_weight_grad = ReadTiming("apart_weight_grad", &fields);
   }
   if (fields.Has("update_seconds")) timings.update = ReadTiming("update", &fields);
+  if (fields.Has("tied_update_seconds")) timings.tied_update = ReadTiming("tied_update", &fields);
+  if (timings.tied_update.median > timings.update.median) {
+    fields.Fail("tied_update_seconds",
+                absl::StrCat("is ", timings.tied_update.median,
+                             "; expected at most update_seconds, ", timings.update.median));
+  }
   LayerCost layer;
   layer.name = fields.String("name");
   TakeMedians(timings, &layer);
@@ -137,6 +144,7 @@ void TakeMedians(const LayerTimings& timings, LayerCost* layer) {
   layer->apart_weight_grad_seconds = timings.apart_weight_grad.median;
   layer->restore_seconds = timings.restore.median;
   layer->update_seconds = timings.update.median;
+  layer->tied_update_seconds = timings.tied_update.median;
 }
 
 std::string FormatProfile(const Profile& profile) {

@@ -27,6 +27,8 @@ struct LayerTimings {
   Timing forward, input_grad, weight_grad, restore;
   Timing apart_input_grad, apart_weight_grad;  // as in LayerCost; 0 in older profiles
   Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
+  // Of `update`, that of weights which are another layer's, too; 0 in older profiles.
+  Timing tied_update;
 };
 
 // Makes the seconds of `layer` the medians.

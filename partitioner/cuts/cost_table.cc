@@ -17,6 +17,9 @@ bool CostsMoreApart(const LayerCost& layer) {
 
 }  // namespace
 
+// Differences of sums are rounded, and must not be negative.
+void RangeCost::UpdateTiedElsewhere() { tail = std::max(0.0, tail - std::exchange(tied_tail, 0)); }
+
 int64_t ParameterBytes(absl::Span<const RangeCost> stages) {
   int64_t bytes = 0, tied = 0;
   bool has_first_layer = false;
@@ -65,6 +68,7 @@ void CostTable::BuildSums() {
           layer.input_grad_seconds + layer.recompute_seconds(static_cast<Recompute>(policy));
       sum.weight_grad += layer.weight_grad_seconds;
       sum.tail += layer.update_seconds + layer.sync_seconds;
+      sum.tied_tail += layer.tied_update_seconds;
       sum.parameters += layer.parameters;
       sum.parameter_bytes += layer.parameter_bytes;
       sum.tied_bytes += layer.tied_bytes;
@@ -109,11 +113,15 @@ RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
   cost.input_grad = to.input_grad - from.input_grad;
   cost.weight_grad = to.weight_grad - from.weight_grad;
   cost.tail = to.tail - from.tail;
+  cost.tied_tail = to.tied_tail - from.tied_tail;
   cost.parameters = to.parameters - from.parameters;
   cost.parameter_bytes = to.parameter_bytes - from.parameter_bytes;
   cost.tied_bytes = to.tied_bytes - from.tied_bytes;
   cost.has_first_layer = first == 0;
-  if (cost.has_first_layer) cost.parameter_bytes -= std::exchange(cost.tied_bytes, 0);
+  if (cost.has_first_layer) {
+    cost.parameter_bytes -= std::exchange(cost.tied_bytes, 0);
+    cost.UpdateTiedElsewhere();
+  }
   cost.activation_bytes = to.activation_bytes - from.activation_bytes;
   cost.weight_grad_bytes = to.weight_grad_bytes - from.weight_grad_bytes;
   cost.workspace_bytes = LargestCall(first, end, policy) - to.activation_bytes;

@@ -19,7 +19,11 @@ struct RangeCost {
   double forward = 0;      // seconds
   double input_grad = 0;   // seconds, with what the recompute policy rebuilds first
   double weight_grad = 0;  // seconds
-  double tail = 0;         // seconds once per step, after the last gradient: update and sync
+  // Seconds once per step, after the last gradient: update and sync; without tied_tail where the
+  // first layer is one.
+  double tail = 0;
+  // Of tail, what the rank does not do if it has the model's first layer in another stage.
+  double tied_tail = 0;
   int64_t parameters = 0;
   int64_t parameter_bytes = 0;  // without tied_bytes of the layers where the first layer is one
   // Of parameter_bytes, what the rank has once with the model's first layer, if it is in another
@@ -35,6 +39,8 @@ struct RangeCost {
   int64_t output_bytes = 0;
 
   double backward() const { return input_grad + weight_grad; }
+  // Takes the update of what is tied out of the tail: the rank does it with the first layer.
+  void UpdateTiedElsewhere();
 };
 
 // What a rank holds all the time of these stages of one copy of the model.

@@ -85,6 +85,21 @@ TEST(DecoderCosts, ATiedHeadHoldsATableUnlessItsRankHasTheEmbedding) {
   }
 }
 
+TEST(DecoderCosts, ATiedHeadUpdatesATableUnlessItsRankHasTheEmbedding) {
+  DecoderConfig gpt = Gpt();
+  gpt.tied_head = true;
+  for (const int zero : {0, 1}) {
+    const Parallel parallel = {.data = 4, .tensor = 2, .zero = zero};
+    const LayerCost tied = DecoderCosts(gpt, Megatron(), parallel, Nodes()).back();
+    const LayerCost untied = DecoderCosts(Gpt(), Megatron(), parallel, Nodes()).back();
+    EXPECT_NEAR(tied.update_seconds, untied.update_seconds, 1e-12);
+    const double table = 51200.0 / 2 * 1024;
+    EXPECT_NEAR(tied.tied_update_seconds,
+                untied.update_seconds * table / static_cast<double>(untied.parameters), 1e-12);
+    EXPECT_EQ(untied.tied_update_seconds, 0);
+  }
+}
+
 TEST(DecoderCosts, SplitMasterWeightsAreTheWeightsAndWhatTheseLack) {
   DecoderTraining training = Megatron();
   const int64_t parameters = Block(training, {}).parameters;

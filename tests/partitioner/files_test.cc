@@ -289,6 +289,8 @@ Profile SomeProfile() {
     timings.apart_weight_grad = {layer.restore_seconds, 2 * layer.weight_grad_seconds};
     profile.timings.push_back(timings);
   }
+  profile.timings.back().update = {3, 4};
+  profile.timings.back().tied_update = {2, 3};
   return profile;
 }
 
@@ -305,6 +307,9 @@ TEST(ProfileFile, IsReadBackUnchanged) {
     EXPECT_EQ(again->layers[i].saved_bytes, profile.layers[i].saved_bytes);
     EXPECT_EQ(again->timings[i].forward.least, profile.timings[i].forward.least);
   }
+  EXPECT_EQ(again->layers.back().update_seconds, 4);
+  EXPECT_EQ(again->layers.back().tied_update_seconds, 3);
+  EXPECT_EQ(again->layers.front().tied_update_seconds, 0);
   EXPECT_EQ(again->link.bandwidth, 5e9);
   EXPECT_EQ(again->spec->decoder()->layers, 2);
   EXPECT_TRUE(again->spec->decoder()->tied_head);
@@ -377,6 +382,10 @@ TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   json = good;
   json["layers"][1]["saved_bytes"].erase("full");
   EXPECT_THAT(error(json), HasSubstr("field 'layers[1].saved_bytes.full' is missing"));
+  json = good;
+  json["layers"][3]["tied_update_seconds"] = 5;
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[3].tied_update_seconds' is 5; expected at most "
+                                     "update_seconds, 4"));
   json = good;
   json["version"] = 2;
   EXPECT_THAT(error(json), HasSubstr("field 'version'"));

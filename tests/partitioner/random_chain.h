@@ -2,6 +2,7 @@
 #define SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <string>
@@ -22,6 +23,7 @@ inline int Below(Random& random, int limit) { return static_cast<int>(random() %
 inline void TieLastLayer(std::vector<LayerCost>& layers) {
   const int64_t most = std::min(layers.front().parameter_bytes, layers.back().parameter_bytes);
   layers.back().tied_bytes = 97 * layers.front().saved_bytes[0] % (most + 1);
+  layers.back().tied_update_seconds = std::floor(layers.back().update_seconds / 2);
 }
 
 // Layers with small whole costs (so that there are many ties) or real ones (so that there are

@@ -187,10 +187,24 @@ TEST(Roofline, SecondsOfLayersAddUpToTheStep) {
   for (const LayerCost& cost : costs) {
     seconds += kMicroBatches *
                    (cost.forward_seconds + cost.input_grad_seconds + cost.weight_grad_seconds) +
-               cost.update_seconds;
+               cost.update_seconds - cost.tied_update_seconds;
   }
   const double whole = Sum(step.Step(kMicroBatches, Recompute::kNone), H200()).expected_seconds;
   EXPECT_NEAR(seconds / whole, 1, 0.01);
+}
+
+// A head on a device of its own updates a table as the embedding does; otherwise its norm alone.
+TEST(Roofline, ATiedHeadUpdatesItsTableWhereTheEmbeddingIsElsewhere) {
+  const StepLaunches step = Record(Gpt());
+  std::vector<LayerCost> costs(step.layers.size());
+  SetExpectedSeconds(step, H200(), &costs);
+  const LayerCost &embedding = costs.front(), &head = costs.back();
+  // Of positions the embedding has a second table, a fiftieth; and there is a launch or two of
+  // little for each layer alone.
+  EXPECT_GT(head.tied_update_seconds, 0.8 * embedding.update_seconds);
+  EXPECT_LT(head.tied_update_seconds, embedding.update_seconds);
+  EXPECT_LT(head.update_seconds - head.tied_update_seconds, 0.2 * embedding.update_seconds);
+  EXPECT_EQ(costs[1].tied_update_seconds, 0);
 }
 
 // The formulae, by which `sluice plan` prices other devices, were fitted to steps of other programs

@@ -60,7 +60,8 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
                                .restore = Exactly(layer.restore_seconds),
                                .apart_input_grad = Exactly(layer.input_grad_seconds),
                                .apart_weight_grad = Exactly(layer.weight_grad_seconds),
-                               .update = Exactly(layer.update_seconds)});
+                               .update = Exactly(layer.update_seconds),
+                               .tied_update = Exactly(layer.tied_update_seconds)});
   }
   return profile;
 }

@@ -139,24 +139,29 @@ void LayerBench::WeightGradApart() {
 }
 
 void LayerBench::EndStep() {
-  stopwatch_.Measure([this] { Update(); }, &update_);
+  if (TrainsTied()) stopwatch_.Measure([this] { Update(/*tied=*/true); }, &tied_update_);
+  stopwatch_.Measure([this] { Update(/*tied=*/false); }, &own_update_);
 }
 
 void LayerBench::Forget() {
-  for (std::vector<double>* times : {&forward_, &restore_, &input_grad_, &weight_grad_,
-                                     &apart_input_grad_, &apart_weight_grad_, &update_}) {
+  for (std::vector<double>* times :
+       {&forward_, &restore_, &input_grad_, &weight_grad_, &apart_input_grad_, &apart_weight_grad_,
+        &own_update_, &tied_update_}) {
     times->clear();
   }
 }
 
 LayerTimings LayerBench::Summary() const {
+  std::vector<double> update = own_update_;
+  for (size_t i = 0; i < tied_update_.size(); ++i) update[i] += tied_update_[i];
   return {.forward = Summarise(forward_),
           .input_grad = Summarise(input_grad_),
           .weight_grad = Summarise(weight_grad_),
           .restore = Summarise(restore_),
           .apart_input_grad = Summarise(apart_input_grad_),
           .apart_weight_grad = Summarise(apart_weight_grad_),
-          .update = Summarise(update_)};
+          .update = Summarise(update),
+          .tied_update = tied_update_.empty() ? Timing() : Summarise(tied_update_)};
 }
 
 LayerCall LayerBench::Apart() const {
@@ -165,12 +170,20 @@ LayerCall LayerBench::Apart() const {
   return call;
 }
 
-// What a step does to this layer at its end, with a learning rate that leaves the weights alone.
-void LayerBench::Update() {
+bool LayerBench::TrainsTied() const {
+  const std::vector<ParameterDecl>& parameters = layer_->decl().parameters;
+  return std::any_of(parameters.begin(), parameters.end(), [](const ParameterDecl& decl) {
+    return !decl.frozen && !decl.tied_to.empty();
+  });
+}
+
+// What a step does at its end to those weights of this layer that are another layer's, too, or to
+// its others; with a learning rate that leaves them alone.
+void LayerBench::Update(bool tied) {
   const Kernels& kernels = *place_.kernels;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const ParameterDecl& decl = layer_->decl().parameters[i];
-    if (decl.frozen) continue;
+    if (decl.frozen || decl.tied_to.empty() == tied) continue;
     const OptimizerTensor tensor = {.n = ElementCount(decl.shape),
                                     .weight = parameters_[i],
                                     .low_halves = low_halves_[i],
@@ -180,7 +193,7 @@ void LayerBench::Update() {
     kernels.block_squares(place_.stream, tensor.n, tensor.gradient, squares_);
     kernels.adamw(place_.stream, AdamWStep(), {&tensor, 1});
   }
-  layer_->Pack(call_);
+  if (!tied) layer_->Pack(call_);
 }
 
 void LayerBench::BindWeights(const Offsets& offsets, const Arena& brief) {

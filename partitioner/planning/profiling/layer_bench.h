@@ -64,7 +64,8 @@ class LayerBench {
         stopwatch_(*stopwatch) {}
 
   LayerCall Apart() const;
-  void Update();
+  void Update(bool tied);
+  bool TrainsTied() const;
   void BindWeights(const Offsets& offsets, const Arena& brief);
   void BindBoundary(const Offsets& offsets, const BatchShape& batch, int vocabulary);
   void FillActivations(DType dtype, int64_t elements, int vocabulary, void* data);
@@ -81,7 +82,8 @@ class LayerBench {
   std::vector<uint16_t*> low_halves_;
   double* squares_ = nullptr;  // of the gradients' blocks
   LayerCall call_;
-  std::vector<double> forward_, restore_, input_grad_, weight_grad_, update_;  // seconds
+  std::vector<double> forward_, restore_, input_grad_, weight_grad_;  // seconds
+  std::vector<double> own_update_, tied_update_;
   std::vector<double> apart_input_grad_, apart_weight_grad_;
 };
 

@@ -92,6 +92,7 @@ void SetExpectedSeconds(const StepLaunches& step, const DeviceSpec& sheet,
     cost.weight_grad_seconds = seconds(layer.weight_grad);
     cost.restore_seconds = seconds(layer.restore);
     cost.update_seconds = seconds(layer.update) + seconds(layer.pack);
+    cost.tied_update_seconds = seconds(layer.update) - seconds(layer.update_without_tied);
   }
 }
 

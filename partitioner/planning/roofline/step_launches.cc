@@ -28,7 +28,7 @@ class Update {
  public:
   void Add(const ParameterDecl& decl) {
     const int64_t n = TrainedElements(decl);
-    if (n == 0 || !decl.tied_to.empty()) return;  // a tied one is updated as the one it equals
+    if (n == 0) return;
     tensors_.push_back({.n = n});
     rows_.push_back({.n = BlockSums(n)});
   }
@@ -109,10 +109,15 @@ LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* r
   launches.first_weight_grad = record->Take();
   layer.BackwardWeight(later);
   launches.weight_grad = record->Take();
-  Update update;
-  for (const ParameterDecl& parameter : decl.parameters) update.Add(parameter);
+  Update update, without_tied;
+  for (const ParameterDecl& parameter : decl.parameters) {
+    update.Add(parameter);
+    if (parameter.tied_to.empty()) without_tied.Add(parameter);
+  }
   update.Run(RecordedKernels());
   launches.update = record->Take();
+  without_tied.Run(RecordedKernels());
+  launches.update_without_tied = record->Take();
   layer.Pack(later);
   launches.pack = record->Take();
   return launches;
@@ -155,7 +160,8 @@ absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape&
     if (!layer.ok()) return layer.status();
     step.layers.push_back(RecordLayer(**layer, batch, &record));
     for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
-      update.Add(parameter);
+      // A tied one is updated as the one that it equals.
+      if (parameter.tied_to.empty()) update.Add(parameter);
       if (parameter.tied_to.empty() || parameter.frozen) continue;
       kernels.accumulate({}, TrainedElements(parameter), nullptr, nullptr, /*add=*/true);
     }

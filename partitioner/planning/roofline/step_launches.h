@@ -25,7 +25,9 @@ struct LayerLaunches {
   Launches first_weight_grad;  // of a step's first micro-batch, whose gradients overwrite
   Launches weight_grad;        // of the others
   Launches update;  // once per step, if this layer is alone: the squares of the gradients, AdamW
-  Launches pack;    // once per step: the new weights are made ready
+  // The same, where the device also has the layer with which this one shares weights.
+  Launches update_without_tied;
+  Launches pack;  // once per step: the new weights are made ready
 
   // One micro-batch, without recomputation.
   Launches OneMicroBatch() const;

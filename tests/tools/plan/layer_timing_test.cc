@@ -44,6 +44,25 @@ TEST(LayerTiming, MeasuresEveryLayerOnTheCpu) {
                   static_cast<size_t>(spec.layer_count()));
 }
 
+TEST(LayerTiming, MeasuresTheUpdateOfWhatIsTiedApart) {
+  const auto tied = TimeLayers({"gpt", TinyGpt(true)}, kBatch, {.repetitions = 2});
+  ASSERT_TRUE(tied.ok()) << tied.status();
+  EXPECT_GT(tied->back().tied_update.least, 0);
+  EXPECT_LE(tied->back().tied_update.least, tied->back().update.least);
+  EXPECT_LE(tied->back().tied_update.median, tied->back().update.median);
+  EXPECT_EQ(tied->front().tied_update.median, 0);
+  const auto untied = TimeLayers(Model(), kBatch, {.repetitions = 2});
+  ASSERT_TRUE(untied.ok()) << untied.status();
+  EXPECT_EQ(untied->back().tied_update.median, 0);
+  // Of a frozen table there is none.
+  LayerTimingOptions options;
+  options.repetitions = 2;
+  options.adaptation.freeze = {"transformer.w?e*"};
+  const auto frozen = TimeLayers({"gpt", TinyGpt(true)}, kBatch, options);
+  ASSERT_TRUE(frozen.ok()) << frozen.status();
+  EXPECT_EQ(frozen->back().tied_update.median, 0);
+}
+
 TEST(LayerTiming, MeasuresEveryLayerOnADevice) {
   const ModelSpec spec = Model();
   FakeDevice device({.longest_pause = absl::Microseconds(50)});

@@ -158,6 +158,7 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
   layer.parameters = 1000;
   layer.parameter_bytes = 16'000;
   layer.update_seconds = 1;
+  layer.tied_update_seconds = 0.5;
   const LayerCost empty;
   for (int zero : {0, 1, 2}) {
     std::vector<LayerCost> layers = {layer, empty};
@@ -170,6 +171,7 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
     const double pass = 0.5 + 3;
     EXPECT_DOUBLE_EQ(layers[0].sync_seconds, (zero == 2 ? 8 : 1) * pass + pass);
     EXPECT_DOUBLE_EQ(layers[0].update_seconds, zero == 0 ? 1 : 0.25);
+    EXPECT_DOUBLE_EQ(layers[0].tied_update_seconds, zero == 0 ? 0.5 : 0.125);
     // Two moments of 4,000 bytes each, and gradients; three quarters of all these are on other
     // ranks.
     EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'000 : zero == 1 ? 10'000 : 7'000);
