@@ -14,8 +14,9 @@ namespace sluice {
 inline constexpr char kCacheTensor[] = "cache";
 
 // A decoder's layer that continues one sequence by `rows` tokens, of at most `positions`: a call's
-// `starts` is -p for each row, where p tokens came before. Forward and Logits only, fp32 or bf16, on
-// the CPU. InvalidArgument as MakeLayer, or where the positions are not 1 to the model's.
+// `starts` is -p for each row, where p tokens came before. Forward and Logits only, on the CPU. In
+// bf16 its matrices and tables are bf16, too, and read as they are stored; its vectors are fp32.
+// InvalidArgument as MakeLayer, or where the positions are not 1 to the model's.
 absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, int index,
                                                        int64_t rows, int64_t positions,
                                                        DType dtype);

@@ -85,9 +85,13 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, in
                                                    " positions does not fit model '", spec.name,
                                                    "': expected ", rows, " to ", spec.max_seq()));
   }
-  return MakeDecoderLayer(
-      *spec.decoder(), index,
-      {.batch = batch, .dtype = dtype, .kernels = &CpuKernels(), .cached_positions = positions});
+  // Nothing is trained, so no weight needs more than the compute type holds.
+  return MakeDecoderLayer(*spec.decoder(), index,
+                          {.batch = batch,
+                           .dtype = dtype,
+                           .kernels = &CpuKernels(),
+                           .cached_positions = positions,
+                           .adaptation = {.freeze = {"*"}, .base_dtype = dtype}});
 }
 
 }  // namespace sluice

@@ -13,10 +13,10 @@ namespace sluice {
 namespace {
 
 // Keys and values of one block.
-int64_t BlockCacheBytes(const ModelSpec& spec, int64_t positions) {
+int64_t BlockCacheBytes(const ModelSpec& spec, const CachedModelOptions& options) {
   const DecoderConfig& config = *spec.decoder();
-  return AlignUp(2 * config.key_value_heads() * config.head_width() * positions *
-                 SizeOf(DType::kFloat32));
+  return AlignUp(2 * config.key_value_heads() * config.head_width() * options.positions *
+                 SizeOf(options.dtype));
 }
 
 }  // namespace
@@ -53,8 +53,12 @@ absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& 
   std::unique_ptr<CachedModel> model(new CachedModel(spec, options));
   for (int stage = 0; stage < options.stages; ++stage) {
     absl::StatusOr<std::unique_ptr<CachedStage>> made =
-        CachedStage::Make(spec, stage * layers / options.stages,
-                          (stage + 1) * layers / options.stages, options.positions, parameters);
+        CachedStage::Make(spec,
+                          {.first = stage * layers / options.stages,
+                           .end = (stage + 1) * layers / options.stages,
+                           .positions = options.positions,
+                           .dtype = options.dtype},
+                          parameters);
     if (!made.ok()) return made.status();
     model->stages_.push_back(*std::move(made));
   }
@@ -77,7 +81,7 @@ CachedModel::~CachedModel() {
 }
 
 int64_t CachedModel::cache_bytes() const {
-  return spec_.decoder()->layers * BlockCacheBytes(spec_, options_.positions);
+  return spec_.decoder()->layers * BlockCacheBytes(spec_, options_);
 }
 
 absl::StatusOr<CachedSequence> CachedModel::NewSequence() const {
@@ -88,7 +92,7 @@ absl::StatusOr<CachedSequence> CachedModel::NewSequence() const {
   sequence.caches.resize(static_cast<size_t>(spec_.layer_count()));
   for (int64_t block = 0; block < spec_.decoder()->layers; ++block) {  // behind the embedding
     sequence.caches[static_cast<size_t>(block) + 1] =
-        sequence.arena->at(block * BlockCacheBytes(spec_, options_.positions));
+        sequence.arena->at(block * BlockCacheBytes(spec_, options_));
   }
   return sequence;
 }
@@ -134,9 +138,10 @@ absl::Status CachedModel::Compute(size_t index, Piece& piece) {
   CachedStage& stage = *stages_[index];
   const void* const input =
       index == 0 ? static_cast<const void*>(piece.tokens.data()) : piece.hidden.data();
-  const float* const output = stage.Run(piece.rows, piece.position, input, piece.sequence->caches);
+  const void* const output = stage.Run(piece.rows, piece.position, input, piece.sequence->caches);
   if (output != nullptr) {
-    piece.hidden.assign(output, output + piece.rows * spec_.decoder()->dim);
+    const auto* const bytes = static_cast<const std::byte*>(output);
+    piece.hidden.assign(bytes, bytes + piece.rows * spec_.decoder()->dim * SizeOf(options_.dtype));
   } else if (piece.logit_rows > 0) {
     piece.logits.resize(static_cast<size_t>(piece.logit_rows * spec_.decoder()->vocab));
     stage.Logits(piece.rows, piece.rows - piece.logit_rows, piece.logits.data());

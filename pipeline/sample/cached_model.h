@@ -20,6 +20,7 @@ struct CachedModelOptions {
   int64_t positions = 0;  // most tokens of a sequence
   int stages = 1;         // threads that the layers are dealt to; logits do not depend on it
   int threads = 1;        // of each stage's kernels
+  DType dtype = DType::kFloat32;  // of activations, caches and matrices
 };
 
 // A sequence of tokens and, for each block, the keys and values of all of them.
@@ -36,9 +37,9 @@ struct Piece {
   int64_t rows = 0;
   int64_t logit_rows = 0;  // the last rows of it, whose logits are wanted
   std::vector<int32_t> tokens;
-  std::vector<float> hidden;  // between stages: [rows, dim]
-  std::vector<float> logits;  // [logit_rows, vocab]
-  absl::Status status;        // the first error of a stage
+  std::vector<std::byte> hidden;  // between stages: [rows, dim] of the compute type
+  std::vector<float> logits;      // [logit_rows, vocab]
+  absl::Status status;            // the first error of a stage
 };
 
 // A decoder's layers, dealt to stages, and pieces that go through them in the order of Submit(),
@@ -46,7 +47,7 @@ struct Piece {
 // each stage. Submit() and Wait() from one thread.
 class CachedModel {
  public:
-  // `parameters` outlive it. InvalidArgument where there are more stages than layers, or as
+  // `parameters`, of the types that MakeCachedLayer declares, outlive it. InvalidArgument where there are more stages than layers, or as
   // MakeCachedLayer; ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CachedModel>> Make(const ModelSpec& spec,
                                                            const ParameterTable& parameters,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/layers/cached_layer.h"
+#include "models/spec/bfloat16.h"
 #include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
@@ -24,11 +25,14 @@ int64_t InputBytes(const LayerDecl& decl) {
   return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
 }
 
+bool IsHead(const Layer& layer) { return layer.decl().output_shape.empty(); }
+
 }  // namespace
 
 struct CachedStage::Sized {
   // Instruction i of the plan is layer i: its tensors live there, its input from the layer before.
-  absl::Status Place();
+  // What leaves the stage, `result_bytes`, is there as the last layer is.
+  absl::Status Place(int64_t result_bytes);
 
   int64_t rows = 0;
   std::vector<std::unique_ptr<Layer>> layers;
@@ -36,10 +40,10 @@ struct CachedStage::Sized {
   std::vector<std::vector<void*>> tensors;  // [layer][tensor]; null where forward needs none
   std::vector<LayerCall> calls;             // [layer]
   std::vector<int32_t> starts;              // [rows]
-  std::vector<float> output;                // [rows, dim]
+  void* result = nullptr;                   // [rows, dim], or behind the head [rows, vocab]
 };
 
-absl::Status CachedStage::Sized::Place() {
+absl::Status CachedStage::Sized::Place(int64_t result_bytes) {
   const auto count = static_cast<int32_t>(layers.size());
   std::vector<Buffer> buffers;
   for (int32_t i = 0; i < count; ++i) {
@@ -49,6 +53,7 @@ absl::Status CachedStage::Sized::Place() {
       if (NeededByForward(tensor)) buffers.push_back({tensor.bytes(), i, i});
     }
   }
+  buffers.push_back({result_bytes, count - 1, count - 1});
   const BufferLayout layout = PackBuffers(buffers);
   absl::StatusOr<Arena> allocated = Arena::Allocate(CpuDevice(), layout.bytes);
   if (!allocated.ok()) return allocated.status();
@@ -67,48 +72,52 @@ absl::Status CachedStage::Sized::Place() {
   for (size_t i = 0; i + 1 < calls.size(); ++i) {
     calls[i].output = const_cast<void*>(calls[i + 1].input);
   }
-  output.resize(static_cast<size_t>(ElementCount(layers.back()->decl().output_shape)));
-  if (layers.back()->decl().output_shape.empty()) output.clear();
-  calls.back().output = output.empty() ? nullptr : output.data();
+  result = arena->at(*offset);
+  if (!IsHead(*layers.back())) calls.back().output = result;
   return absl::OkStatus();
 }
 
+CachedStage::CachedStage(const CachedLayers& layers, int64_t vocab)
+    : layers_(layers), vocab_(vocab) {}
 CachedStage::~CachedStage() = default;
 
 int64_t CachedStage::PieceRows(int64_t rows) {
   return *std::find_if(kPieces.begin(), kPieces.end(), [rows](int64_t n) { return n <= rows; });
 }
 
-absl::StatusOr<std::unique_ptr<CachedStage>> CachedStage::Make(const ModelSpec& spec, int first,
-                                                               int end, int64_t positions,
+absl::StatusOr<std::unique_ptr<CachedStage>> CachedStage::Make(const ModelSpec& spec,
+                                                               const CachedLayers& layers,
                                                                const ParameterTable& parameters) {
-  std::unique_ptr<CachedStage> stage(new CachedStage());
-  stage->first_ = first;
+  std::unique_ptr<CachedStage> stage(new CachedStage(layers, spec.decoder()->vocab));
   for (const int64_t rows : kPieces) {
-    if (rows > positions) continue;
-    absl::Status status = stage->MakeSized(spec, end, rows, positions, parameters);
+    if (rows > layers.positions) continue;
+    absl::Status status = stage->MakeSized(spec, rows, parameters);
     if (!status.ok()) return status;
   }
   return stage;
 }
 
-absl::Status CachedStage::MakeSized(const ModelSpec& spec, int end, int64_t rows, int64_t positions,
+absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows,
                                     const ParameterTable& parameters) {
   auto sized = std::make_unique<Sized>();
   sized->rows = rows;
   sized->starts.resize(static_cast<size_t>(rows));
-  for (int index = first_; index < end; ++index) {
+  for (int index = layers_.first; index < layers_.end; ++index) {
     absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeCachedLayer(spec, index, rows, positions, DType::kFloat32);
+        MakeCachedLayer(spec, index, rows, layers_.positions, layers_.dtype);
     if (!layer.ok()) return layer.status();
     sized->layers.push_back(*std::move(layer));
   }
-  if (absl::Status status = sized->Place(); !status.ok()) return status;
-  // In fp32 the packed memory holds the table of rotary positions alone.
+  const int64_t columns =
+      IsHead(*sized->layers.back()) ? spec.decoder()->vocab : spec.decoder()->dim;
+  absl::Status placed = sized->Place(rows * columns * SizeOf(layers_.dtype));
+  if (!placed.ok()) return placed;
+  // Weights are read as they are stored, so the packed memory holds the table of rotary positions
+  // alone.
   const bool first_size = packed_.empty();
   for (size_t i = 0; i < sized->layers.size(); ++i) {
     LayerCall& call = sized->calls[i];
-    call.parameters = parameters[static_cast<size_t>(first_) + i];
+    call.parameters = parameters[static_cast<size_t>(layers_.first) + i];
     if (first_size) {
       const auto bytes = static_cast<int64_t>(sized->layers[i]->decl().packed_bytes);
       absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), AlignUp(bytes));
@@ -127,8 +136,8 @@ CachedStage::Sized& CachedStage::Of(int64_t rows) {
                         [rows](const auto& sized) { return sized->rows == rows; });
 }
 
-const float* CachedStage::Run(int64_t rows, int64_t position, const void* input,
-                              absl::Span<void* const> caches) {
+const void* CachedStage::Run(int64_t rows, int64_t position, const void* input,
+                             absl::Span<void* const> caches) {
   Sized& sized = Of(rows);
   std::fill(sized.starts.begin(), sized.starts.end(), static_cast<int32_t>(-position));
   std::memcpy(const_cast<void*>(sized.calls.front().input), input,
@@ -137,17 +146,23 @@ const float* CachedStage::Run(int64_t rows, int64_t position, const void* input,
     const std::vector<TensorDecl>& decls = sized.layers[i]->decl().tensors;
     for (size_t t = 0; t < decls.size(); ++t) {
       if (decls[t].name == kCacheTensor) {
-        sized.tensors[i][t] = caches[static_cast<size_t>(first_) + i];
+        sized.tensors[i][t] = caches[static_cast<size_t>(layers_.first) + i];
       }
     }
     sized.layers[i]->Forward(sized.calls[i]);
   }
-  return sized.output.empty() ? nullptr : sized.output.data();
+  return sized.calls.back().output;
 }
 
 void CachedStage::Logits(int64_t rows, int64_t first_row, float* out) {
   Sized& sized = Of(rows);
-  sized.layers.back()->Logits(sized.calls.back(), first_row, rows - first_row, out);
+  const int64_t values = (rows - first_row) * vocab_;
+  sized.layers.back()->Logits(sized.calls.back(), first_row, rows - first_row, sized.result);
+  if (layers_.dtype == DType::kBFloat16) {
+    FromBFloat16(values, static_cast<const uint16_t*>(sized.result), out);
+  } else {
+    std::copy_n(static_cast<const float*>(sized.result), values, out);
+  }
 }
 
 }  // namespace sluice

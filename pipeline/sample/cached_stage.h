@@ -15,13 +15,21 @@ namespace sluice {
 // [layer][parameter], of a whole model.
 using ParameterTable = std::vector<std::vector<void*>>;
 
-// Consecutive layers of a decoder that continue sequences, forward only, in fp32. One thread.
+// The layers of a stage, and how they compute.
+struct CachedLayers {
+  int first = 0;
+  int end = 0;                    // behind the last one
+  int64_t positions = 0;          // most tokens of a sequence
+  DType dtype = DType::kFloat32;  // of activations, caches and matrices
+};
+
+// Consecutive layers of a decoder that continue sequences, forward only. One thread.
 class CachedStage {
  public:
-  // Layers first to end - 1 of `spec`; `parameters` outlive the stage. Errors as MakeCachedLayer;
-  // ResourceExhausted when the memory is not there.
-  static absl::StatusOr<std::unique_ptr<CachedStage>> Make(const ModelSpec& spec, int first,
-                                                           int end, int64_t positions,
+  // `parameters`, of the types that MakeCachedLayer declares, outlive the stage. Errors as
+  // MakeCachedLayer; ResourceExhausted when the memory is not there.
+  static absl::StatusOr<std::unique_ptr<CachedStage>> Make(const ModelSpec& spec,
+                                                           const CachedLayers& layers,
                                                            const ParameterTable& parameters);
   ~CachedStage();
 
@@ -30,23 +38,23 @@ class CachedStage {
   static int64_t PieceRows(int64_t rows);
 
   // Computes PieceRows() rows behind `position` earlier tokens. `input` is tokens where the stage
-  // has the embedding, else [rows, dim]; `caches` has a block's cache for each layer of the model,
-  // null for those without. Returns the output, [rows, dim], valid until the next call; null behind
-  // the head.
-  const float* Run(int64_t rows, int64_t position, const void* input,
-                   absl::Span<void* const> caches);
+  // has the embedding, else [rows, dim] of the compute type; `caches` has a block's cache for each
+  // layer of the model, null for those without. Returns the output, [rows, dim], valid until the
+  // next call; null behind the head.
+  const void* Run(int64_t rows, int64_t position, const void* input,
+                  absl::Span<void* const> caches);
   // After Run() on the last stage: the logits of the rows from `first_row` on.
   void Logits(int64_t rows, int64_t first_row, float* out);
 
  private:
   // Layers and memory for one number of rows.
   struct Sized;
-  CachedStage() = default;
-  absl::Status MakeSized(const ModelSpec& spec, int end, int64_t rows, int64_t positions,
-                         const ParameterTable& parameters);
+  CachedStage(const CachedLayers& layers, int64_t vocab);
+  absl::Status MakeSized(const ModelSpec& spec, int64_t rows, const ParameterTable& parameters);
   Sized& Of(int64_t rows);
 
-  int first_ = 0;
+  CachedLayers layers_;
+  int64_t vocab_;
   std::vector<std::unique_ptr<Arena>> packed_;  // [layer]; the same for any number of rows
   std::vector<std::unique_ptr<Sized>> sized_;
 };

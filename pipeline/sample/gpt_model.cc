@@ -3,13 +3,16 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/shards.h"
+#include "models/layers/cached_layer.h"
 #include "models/layers/decoder_names.h"
+#include "models/spec/bfloat16.h"
 #include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/adapters/merge_adapter.h"
-#include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
@@ -20,65 +23,104 @@ namespace {
 constexpr int64_t kLengths = 16;
 constexpr int64_t kShortestLength = 16;
 
+// What each layer's parameters are where nothing is trained.
+absl::StatusOr<std::vector<std::vector<ParameterDecl>>> CachedParameters(const ModelSpec& spec,
+                                                                         DType dtype) {
+  std::vector<std::vector<ParameterDecl>> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    const auto layer = MakeCachedLayer(spec, index, /*rows=*/1, /*positions=*/1, dtype);
+    if (!layer.ok()) return layer.status();
+    layers.push_back((*layer)->decl().parameters);
+  }
+  return layers;
+}
+
 }  // namespace
 
-GptModel::GptModel(ModelFolder folder) : folder_(std::move(folder)) {}
+GptModel::GptModel(ModelFolder folder, DType dtype) : folder_(std::move(folder)), dtype_(dtype) {}
 GptModel::~GptModel() = default;
 
 absl::StatusOr<std::unique_ptr<GptModel>> GptModel::Load(const std::string& path,
-                                                         const std::string& adapter) {
+                                                         const std::string& adapter, DType dtype) {
   absl::StatusOr<ModelFolder> folder = OpenModelFolder(path);
   if (!folder.ok()) return folder.status();
-  std::unique_ptr<GptModel> model(new GptModel(*std::move(folder)));
-  absl::Status status = model->LoadParameters();
-  if (status.ok() && !adapter.empty()) status = model->Merge(adapter);
+  std::unique_ptr<GptModel> model(new GptModel(*std::move(folder), dtype));
+  const absl::StatusOr<Files> files = model->AllocateParameters();
+  if (!files.ok()) return files.status();
+  absl::Status status = LoadWeights(model->path(), files->targets, files->names);
+  if (status.ok() && !adapter.empty()) status = model->Merge(adapter, *files);
   if (!status.ok()) return status;
   return model;
 }
 
-absl::Status GptModel::Merge(const std::string& path) {
+// One weight after the other, from its file again, so that it is rounded once: behind the sum.
+absl::Status GptModel::Merge(const std::string& path, const Files& files) {
   const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(path);
   if (!adapter.ok()) return adapter.status();
   const absl::StatusOr<std::vector<LinearMap>> maps = AdaptedMaps(*adapter, config());
   if (!maps.ok()) return maps.status();
+  std::vector<TensorTarget> weights;
   for (const LinearMap& map : *maps) {
-    const auto weight = stored_.find(absl::StrCat(map.name, ".weight"));
-    absl::Status status = weight == stored_.end()
-                              ? absl::InternalError(absl::StrCat("no weight of ", map.name))
-                              : MergeAdapter(*adapter, map, HasGpt2Parameters(config()),
-                                             weights_->at<float>(weight->second));
+    const auto weight = std::find_if(
+        files.targets.begin(), files.targets.end(),
+        [name = absl::StrCat(map.name, ".weight")](const auto& t) { return t.name == name; });
+    if (weight == files.targets.end())
+      return absl::InternalError(absl::StrCat("no weight of ", map.name));
+    weights.push_back(*weight);
+  }
+  const auto file = OpenModelWeights(folder_.path);
+  if (!file.ok()) return file.status();
+  const auto names = MatchWeights(**file, weights, files.names);
+  if (!names.ok()) return names.status();
+  std::vector<float> values;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const TensorTarget& weight = weights[i];
+    values.resize(static_cast<size_t>(ElementCount(weight.shape)));
+    absl::Status status = (*file)->Read((*names)[i], weight.shape, values.data());
+    if (status.ok())
+      status = MergeAdapter(*adapter, (*maps)[i], HasGpt2Parameters(config()), values.data());
     if (!status.ok()) return status;
+    if (weight.dtype == DType::kBFloat16) {
+      ToBFloat16(ElementCount(weight.shape), values.data(), static_cast<uint16_t*>(weight.data));
+    } else {
+      std::copy(values.begin(), values.end(), static_cast<float*>(weight.data));
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status GptModel::LoadParameters() {
-  const auto layers = DeclareParameters(folder_.spec);
+absl::StatusOr<GptModel::Files> GptModel::AllocateParameters() {
+  const auto layers = CachedParameters(folder_.spec, dtype_);
   if (!layers.ok()) return layers.status();
+  std::map<std::string, int64_t> stored;  // where each parameter is that is stored
   int64_t bytes = 0;
   for (const std::vector<ParameterDecl>& layer : *layers) {
     for (const ParameterDecl& decl : layer) {
       if (!decl.tied_to.empty()) continue;
-      stored_[decl.name] = bytes;
-      bytes += AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
+      stored[decl.name] = bytes;
+      bytes += AlignUp(decl.bytes());
     }
   }
   absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), bytes);
   if (!arena.ok()) return arena.status();
   weights_ = std::make_unique<Arena>(*std::move(arena));
 
-  std::vector<TensorTarget> targets;
-  WeightNames names;
+  Files files;
+  WeightNames& names = files.names;
   for (const std::vector<ParameterDecl>& layer : *layers) {
     std::vector<void*>& of_layer = parameters_.emplace_back();
     for (const ParameterDecl& decl : layer) {
       const bool tied = !decl.tied_to.empty();
-      of_layer.push_back(weights_->at(stored_.at(tied ? decl.tied_to : decl.name)));
-      (tied ? names.copies : targets).push_back({decl.name, decl.shape, of_layer.back()});
+      of_layer.push_back(weights_->at(stored.at(tied ? decl.tied_to : decl.name)));
+      (tied ? names.copies : files.targets)
+          .push_back({.name = decl.name,
+                      .shape = decl.shape,
+                      .data = of_layer.back(),
+                      .dtype = decl.dtype});
       (tied ? names.tied : names.all).push_back(decl.name);
     }
   }
-  return LoadWeights(folder_.path, targets, names);
+  return files;
 }
 
 int64_t GptModel::LengthFor(int64_t tokens) const {
@@ -88,7 +130,8 @@ int64_t GptModel::LengthFor(int64_t tokens) const {
 }
 
 absl::StatusOr<std::unique_ptr<CachedModel>> GptModel::MakeCached(
-    const CachedModelOptions& options) const {
+    CachedModelOptions options) const {
+  options.dtype = dtype_;
   return CachedModel::Make(folder_.spec, parameters_, options);
 }
 

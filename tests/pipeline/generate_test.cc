@@ -155,6 +155,30 @@ TEST_P(GenerateTest, EndsBeforeAStopToken) {
   EXPECT_EQ(text, std::vector<int32_t>(whole.begin(), first));
 }
 
+// Norms and biases are fp32; all else takes half.
+TEST_P(GenerateTest, MatricesAndCachesTakeHalfInBFloat16) {
+  const auto half = GptModel::Load(folder_.path(), /*adapter=*/"", DType::kBFloat16);
+  ASSERT_TRUE(half.ok()) << half.status();
+  int64_t whole = 0, halved = 0;
+  const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  ModelRunner twin = Twin(1);
+  for (const LayerRunner& layer : twin.layers()) {
+    for (const ParameterDecl& decl : layer.decl().parameters) {
+      if (!decl.tied_to.empty()) continue;
+      const int64_t elements = ElementCount(decl.shape);
+      whole += aligned(4 * elements);
+      halved += aligned((decl.shape.size() > 1 ? 2 : 4) * elements);
+    }
+  }
+  EXPECT_EQ(model_->weight_bytes(), whole);
+  EXPECT_EQ((*half)->weight_bytes(), halved);
+  const auto cache_bytes = [](const GptModel& model) {
+    return (*model.MakeCached({.positions = 32}))->cache_bytes();
+  };
+  EXPECT_EQ(cache_bytes(*model_), 2 * 2 * 12 * 32 * 4);  // keys and values of two blocks
+  EXPECT_EQ(cache_bytes(**half), cache_bytes(*model_) / 2);
+}
+
 TEST_P(GenerateTest, RefusesTokensThatItCannotTake) {
   EXPECT_THAT(model_->Logits({}).status().message(), HasSubstr("1 to 40"));
   EXPECT_THAT(model_->Logits(Tokens(41)).status().message(), HasSubstr("41 tokens"));

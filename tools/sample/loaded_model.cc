@@ -11,6 +11,7 @@
 #include "models/tokens/encoder.h"
 #include "tools/files.h"
 #include "tools/flag_values.h"
+#include "tools/train/bf16_note.h"
 
 namespace sluice {
 namespace {
@@ -46,10 +47,21 @@ void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) 
   command.add_option("--adapter", flags->adapter,
                      "Adapter to be merged into the model: PEFT's folder, or what 'train --lora "
                      "--save' has written");
+  command
+      .add_option("--dtype", flags->dtype,
+                  "Compute type: fp32, or bf16, in which matrices and tables take half the memory")
+      ->capture_default_str();
 }
 
 absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags) {
-  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load, flags.adapter);
+  DType dtype{};
+  if (!ParseDType(flags.dtype, &dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype ", flags.dtype, ": expected fp32 or bf16"));
+  }
+  NoteSlowBFloat16("cpu", dtype);
+  absl::StatusOr<std::unique_ptr<GptModel>> model =
+      GptModel::Load(flags.load, flags.adapter, dtype);
   if (!model.ok()) return model.status();
   LoadedModel loaded;
   loaded.model = *std::move(model);

@@ -29,12 +29,14 @@ struct LoadedModel {
 struct LoadFlags {
   std::string load;     // a model's folder
   std::string adapter;  // for that model; "": none
+  std::string dtype = "fp32";
 };
-// --load, whose help is `help`, and --adapter.
+// --load, whose help is `help`, --adapter and --dtype.
 void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags);
 
 // The folder's model with the adapter merged into it, and the end-of-sequence tokens of its
-// generation_config.json and config.json. Errors as GptModel::Load.
+// generation_config.json and config.json. Errors as GptModel::Load; InvalidArgument for another
+// compute type than fp32 and bf16.
 absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags);
 
 // What only a command that reads or writes text needs: the tokenizer, its end-of-sequence token, and

@@ -53,6 +53,29 @@ TEST_F(TrainCommandTest, RmsNormsAreTrainedSavedResumedAndSampled) {
   EXPECT_EQ(sample.exit_code, kExitDone) << sample.err;
 }
 
+// The run computes whole windows, score a piece at a time; in bf16 also with tables that are bf16.
+TEST_F(TrainCommandTest, ScoreHasTheLossOfTheEvaluation) {
+  for (const auto& [dtype, tolerance] : {std::pair("fp32", 1e-5), std::pair("bf16", 2e-3)}) {
+    const std::string out = absl::StrCat(folder_ / "out_", dtype);
+    const Json run =
+        Summary(absl::StrCat("--steps 20 --lr 1e-2 --eval-micro-batches 1000 --dtype ", dtype,
+                             " --validation ", folder_ / "text", " --save ", out));
+    std::vector<std::string> printed;
+    for (const char* stages : {"1", "2", "3"}) {
+      const ProcessResult score = RunSluice(
+          Words(absl::StrCat("score --load ", out, " --data ", folder_ / "text", " --seq ", 16,
+                             " --dtype ", dtype, " --json --stages ", stages)));
+      ASSERT_EQ(score.exit_code, kExitDone) << score.err;
+      printed.push_back(score.out);
+    }
+    EXPECT_EQ(printed[1], printed[0]);
+    EXPECT_EQ(printed[2], printed[0]);
+    EXPECT_NEAR(Json::parse(printed[0])["loss"].get<double>(), run["eval_loss"].get<double>(),
+                tolerance)
+        << dtype;
+  }
+}
+
 TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   Summary("--steps 20 --lr 1e-2 --save " + folder_ / "out");
   const auto sample = [this](const std::string& more) {
