@@ -203,6 +203,16 @@ struct Kernels {
   // InvalidArgument where these kernels do not take the shape.
   absl::StatusOr<std::unique_ptr<Attention>> (*make_attention)(const AttentionShape& shape);
 
+  // Attention of the next tokens of one sequence to themselves and to all tokens before them, whose
+  // keys and values lie in a cache with room for `positions` tokens (CacheElements,
+  // cached_attention.h). Puts keys and values of the new rows, `seq` of them, into the cache, from
+  // position `first` on, and writes out [seq, heads * width]; first + seq <= positions, and `batch`
+  // is 1. A row's result does not depend on `positions`, nor on how many rows come in one call.
+  // in.starts is not read. Takes what make_attention takes.
+  void (*attend_cached)(Stream, const AttentionShape& shape, int64_t positions, int64_t first,
+                        const AttentionInput& in, void* cache, void* out, void* workspace);
+  size_t (*attend_cached_workspace)(const AttentionShape& shape, int64_t positions);
+
   // y[r, :] = scale * wte[tokens[r], :] + wpe[position of r, :]; without the second term where wpe
   // is null. Tokens are within the vocabulary (the data set checks). Both tables are of
   // `table_dtype`, fp32 or bf16.

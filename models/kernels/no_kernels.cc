@@ -1,7 +1,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "models/kernels/cached_attention.h"
 #include "models/kernels/cpu/attention.h"
 #include "models/kernels/cpu/functions.h"
 #include "models/kernels/cpu/linear_bytes.h"
@@ -83,6 +82,7 @@ Kernels Sizes(const char* device, MasterWeights master_weights, const HeadLimits
   table.head_limits = head_limits;
   table.make_linear = MakeLinearSizes;
   table.make_attention = MakeAttentionSizes;
+  table.attend_cached_workspace = cpu::AttendCachedWorkspace;
   table.embedding_backward_workspace = cpu::NoWorkspace;
   table.layer_norm_backward_workspace = cpu::NoWorkspace;
   table.rms_norm_backward_workspace = cpu::NoWorkspace;
@@ -109,11 +109,6 @@ const Kernels& PortableCpuKernels(MasterWeights master_weights) {
 const Kernels& PlannedGpuKernels() {
   static const Kernels gpu = Sizes("cpu, split master weights", MasterWeights::kSplit, kGpuHead);
   return gpu;
-}
-
-void AttendCached(const AttentionShape&, int64_t, int64_t, const AttentionInput&, void*, void*,
-                  void*) {
-  std::abort();
 }
 
 }  // namespace sluice

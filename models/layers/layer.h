@@ -106,6 +106,8 @@ struct LayerCall {
   // rows of all steps. Negative: nothing is dropped.
   uint64_t seed = 0;
   int64_t first_row = -1;
+  // Of a layer that continues a sequence (cached_layer.h): the tokens that came before.
+  int64_t first_position = 0;
   bool accumulate =
       true;  // W adds to the gradients; false on a step's first micro-batch, which overwrites them
   // Last layer only.

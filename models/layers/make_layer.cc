@@ -75,8 +75,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, int index,
-                                                       int64_t rows, int64_t positions,
-                                                       DType dtype) {
+                                                       int64_t rows, int64_t positions, DType dtype,
+                                                       const Kernels& kernels) {
   const BatchShape batch{.size = 1, .seq = rows};
   const absl::Status status = CheckArguments(spec, index, batch, dtype);
   if (!status.ok()) return status;
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, in
   return MakeDecoderLayer(*spec.decoder(), index,
                           {.batch = batch,
                            .dtype = dtype,
-                           .kernels = &CpuKernels(),
+                           .kernels = &kernels,
                            .cached_positions = positions,
                            .adaptation = {.freeze = {"*"}, .base_dtype = dtype}});
 }

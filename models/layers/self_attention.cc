@@ -71,7 +71,7 @@ void SelfAttention::AddCache() {
 size_t SelfAttention::forward_workspace() const {
   return cache_ == LayerBase::kAbsent
              ? attention_->forward_workspace()
-             : CachedAttentionWorkspace(shape_, layer_->cached_positions());
+             : layer_->kernels().attend_cached_workspace(shape_, layer_->cached_positions());
 }
 
 SelfAttention::HeadNorms SelfAttention::AddHeadNorms(const BlockNames& names) const {
@@ -136,9 +136,10 @@ void SelfAttention::Turn(const LayerCall& call) const {
 void SelfAttention::Attend(const LayerCall& call, void* workspace) const {
   const Projections::Heads heads = Attended(call);
   if (cache_ != LayerBase::kAbsent) {
-    AttendCached(shape_, layer_->cached_positions(), FirstPosition(call),
-                 {.q = heads.q, .k = heads.k, .v = heads.v}, LayerBase::Tensor(call, cache_),
-                 LayerBase::Tensor(call, att_), workspace);
+    layer_->kernels().attend_cached(call.stream, shape_, layer_->cached_positions(),
+                                    call.first_position, {.q = heads.q, .k = heads.k, .v = heads.v},
+                                    LayerBase::Tensor(call, cache_), LayerBase::Tensor(call, att_),
+                                    workspace);
     return;
   }
   attention_->Forward(call.stream, {heads.q, heads.k, heads.v, call.starts},

@@ -13,10 +13,9 @@ namespace sluice {
 namespace {
 
 // Keys and values of one block.
-int64_t BlockCacheBytes(const ModelSpec& spec, const CachedModelOptions& options) {
+int64_t BlockCacheBytes(const ModelSpec& spec, int64_t positions, DType dtype) {
   const DecoderConfig& config = *spec.decoder();
-  return AlignUp(2 * config.key_value_heads() * config.head_width() * options.positions *
-                 SizeOf(options.dtype));
+  return AlignUp(2 * config.key_value_heads() * config.head_width() * positions * SizeOf(dtype));
 }
 
 }  // namespace
@@ -39,7 +38,8 @@ CachedModel::Parcel CachedModel::Queue::Pop() {
 
 absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& spec,
                                                                const ParameterTable& parameters,
-                                                               const CachedModelOptions& options) {
+                                                               const CachedModelOptions& options,
+                                                               const ComputeChoice& compute) {
   const int layers = spec.layer_count();
   if (options.stages < 1 || options.stages > layers) {
     return absl::InvalidArgumentError(absl::StrCat("--stages ", options.stages, ": the model has ",
@@ -50,14 +50,16 @@ absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& 
     absl::Status enough = CheckThreads("the model", options.stages * options.threads);
     if (!enough.ok()) return enough;
   }
-  std::unique_ptr<CachedModel> model(new CachedModel(spec, options));
+  std::unique_ptr<CachedModel> model(new CachedModel(spec, options, compute));
   for (int stage = 0; stage < options.stages; ++stage) {
     absl::StatusOr<std::unique_ptr<CachedStage>> made =
         CachedStage::Make(spec,
-                          {.first = stage * layers / options.stages,
-                           .end = (stage + 1) * layers / options.stages,
+                          {.first = model->FirstLayer(stage),
+                           .end = model->FirstLayer(stage + 1),
                            .positions = options.positions,
-                           .dtype = options.dtype},
+                           .dtype = compute.dtype,
+                           .kernels = compute.kernels,
+                           .device = model->DeviceOf(stage)},
                           parameters);
     if (!made.ok()) return made.status();
     model->stages_.push_back(*std::move(made));
@@ -80,19 +82,31 @@ CachedModel::~CachedModel() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+Device* CachedModel::DeviceOf(int stage) const {
+  if (compute_.devices.empty()) return &CpuDevice();
+  return compute_.devices[static_cast<size_t>(stage) * compute_.devices.size() /
+                          static_cast<size_t>(options_.stages)];
+}
+
 int64_t CachedModel::cache_bytes() const {
-  return spec_.decoder()->layers * BlockCacheBytes(spec_, options_);
+  return spec_.decoder()->layers * BlockCacheBytes(spec_, options_.positions, compute_.dtype);
 }
 
 absl::StatusOr<CachedSequence> CachedModel::NewSequence() const {
-  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), cache_bytes());
-  if (!arena.ok()) return arena.status();
+  const int64_t of_block = BlockCacheBytes(spec_, options_.positions, compute_.dtype);
   CachedSequence sequence;
-  sequence.arena = std::make_unique<Arena>(*std::move(arena));
   sequence.caches.resize(static_cast<size_t>(spec_.layer_count()));
-  for (int64_t block = 0; block < spec_.decoder()->layers; ++block) {  // behind the embedding
-    sequence.caches[static_cast<size_t>(block) + 1] =
-        sequence.arena->at(block * BlockCacheBytes(spec_, options_));
+  for (int stage = 0; stage < options_.stages; ++stage) {
+    // Behind the embedding, before the head.
+    const int64_t first = std::max(1, FirstLayer(stage));
+    const int64_t end = std::min(FirstLayer(stage + 1), spec_.layer_count() - 1);
+    absl::StatusOr<Arena> arena =
+        Arena::Allocate(*DeviceOf(stage), std::max<int64_t>(0, end - first) * of_block);
+    if (!arena.ok()) return arena.status();
+    for (int64_t layer = first; layer < end; ++layer) {
+      sequence.caches[static_cast<size_t>(layer)] = arena->at((layer - first) * of_block);
+    }
+    sequence.arenas.push_back(std::make_unique<Arena>(*std::move(arena)));
   }
   return sequence;
 }
@@ -136,17 +150,20 @@ void CachedModel::RunStage(size_t index) {
 
 absl::Status CachedModel::Compute(size_t index, Piece& piece) {
   CachedStage& stage = *stages_[index];
-  const void* const input =
-      index == 0 ? static_cast<const void*>(piece.tokens.data()) : piece.hidden.data();
-  const void* const output = stage.Run(piece.rows, piece.position, input, piece.sequence->caches);
-  if (output != nullptr) {
-    const auto* const bytes = static_cast<const std::byte*>(output);
-    piece.hidden.assign(bytes, bytes + piece.rows * spec_.decoder()->dim * SizeOf(options_.dtype));
-  } else if (piece.logit_rows > 0) {
-    piece.logits.resize(static_cast<size_t>(piece.logit_rows * spec_.decoder()->vocab));
-    stage.Logits(piece.rows, piece.rows - piece.logit_rows, piece.logits.data());
+  const bool last = index + 1 == stages_.size();
+  const std::vector<std::byte> input = std::move(piece.hidden);
+  piece.hidden.clear();
+  if (!last) {
+    piece.hidden.resize(
+        static_cast<size_t>(piece.rows * spec_.decoder()->dim * SizeOf(compute_.dtype)));
   }
-  return absl::OkStatus();
+  absl::Status status =
+      stage.Run(piece.rows, piece.position,
+                index == 0 ? static_cast<const void*>(piece.tokens.data()) : input.data(),
+                piece.sequence->caches, last ? nullptr : piece.hidden.data());
+  if (!status.ok() || piece.logit_rows == 0 || !last) return status;
+  piece.logits.resize(static_cast<size_t>(piece.logit_rows * spec_.decoder()->vocab));
+  return stage.Logits(piece.rows, piece.rows - piece.logit_rows, piece.logits.data());
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_SAMPLE_CACHED_MODEL_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -20,14 +21,22 @@ struct CachedModelOptions {
   int64_t positions = 0;  // most tokens of a sequence
   int stages = 1;         // threads that the layers are dealt to; logits do not depend on it
   int threads = 1;        // of each stage's kernels
+};
+
+// Where and how a model computes.
+struct ComputeChoice {
   DType dtype = DType::kFloat32;  // of activations, caches and matrices
+  const Kernels* kernels = &CpuKernels();
+  // On which the kernels run: stages are dealt to them, neighbours to one, and have their weights
+  // and caches there. Empty: the processor.
+  std::vector<Device*> devices = {};
 };
 
 // A sequence of tokens and, for each block, the keys and values of all of them.
 struct CachedSequence {
   std::vector<int32_t> tokens;
-  std::unique_ptr<Arena> arena;
-  std::vector<void*> caches;  // [layer]; null for those that are no blocks
+  std::vector<std::unique_ptr<Arena>> arenas;  // [stage]
+  std::vector<void*> caches;                   // [layer]; null for those that are no blocks
 };
 
 // Tokens that continue a sequence.
@@ -47,11 +56,13 @@ struct Piece {
 // each stage. Submit() and Wait() from one thread.
 class CachedModel {
  public:
-  // `parameters`, of the types that MakeCachedLayer declares, outlive it. InvalidArgument where there are more stages than layers, or as
-  // MakeCachedLayer; ResourceExhausted.
+  // `parameters`, of the types that MakeCachedLayer declares, and the devices outlive it.
+  // InvalidArgument where there are more stages than layers, or as MakeCachedLayer;
+  // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CachedModel>> Make(const ModelSpec& spec,
                                                            const ParameterTable& parameters,
-                                                           const CachedModelOptions& options);
+                                                           const CachedModelOptions& options,
+                                                           const ComputeChoice& compute);
   ~CachedModel();
 
   int64_t positions() const { return options_.positions; }
@@ -82,13 +93,18 @@ class CachedModel {
     std::list<Piece> pieces_;
   };
 
-  CachedModel(const ModelSpec& spec, const CachedModelOptions& options)
-      : spec_(spec), options_(options) {}
+  CachedModel(const ModelSpec& spec, const CachedModelOptions& options,
+              const ComputeChoice& compute)
+      : spec_(spec), options_(options), compute_(compute) {}
+  // The first layer of a stage, and behind the last stage their number.
+  int FirstLayer(int stage) const { return stage * spec_.layer_count() / options_.stages; }
+  Device* DeviceOf(int stage) const;
   void RunStage(size_t stage);
   absl::Status Compute(size_t stage, Piece& piece);
 
   ModelSpec spec_;
   CachedModelOptions options_;
+  ComputeChoice compute_;
   std::vector<std::unique_ptr<CachedStage>> stages_;
   std::vector<Queue> queues_;  // [stages + 1]: before each stage, and of what is done
   Parcel last_{1};             // ends the stages

@@ -167,7 +167,7 @@ absl::Status GenerateAll(const GptModel& model, absl::Span<const std::vector<int
       Continue(**cached, model.config().max_seq, text);
       continue;
     }
-    text.sequence.arena.reset();
+    text.sequence.arenas.clear();
     --active;
   }
 }

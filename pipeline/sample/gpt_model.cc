@@ -24,11 +24,12 @@ constexpr int64_t kLengths = 16;
 constexpr int64_t kShortestLength = 16;
 
 // What each layer's parameters are where nothing is trained.
-absl::StatusOr<std::vector<std::vector<ParameterDecl>>> CachedParameters(const ModelSpec& spec,
-                                                                         DType dtype) {
+absl::StatusOr<std::vector<std::vector<ParameterDecl>>> CachedParameters(
+    const ModelSpec& spec, const ComputeChoice& compute) {
   std::vector<std::vector<ParameterDecl>> layers;
   for (int index = 0; index < spec.layer_count(); ++index) {
-    const auto layer = MakeCachedLayer(spec, index, /*rows=*/1, /*positions=*/1, dtype);
+    const auto layer =
+        MakeCachedLayer(spec, index, /*rows=*/1, /*positions=*/1, compute.dtype, *compute.kernels);
     if (!layer.ok()) return layer.status();
     layers.push_back((*layer)->decl().parameters);
   }
@@ -37,14 +38,16 @@ absl::StatusOr<std::vector<std::vector<ParameterDecl>>> CachedParameters(const M
 
 }  // namespace
 
-GptModel::GptModel(ModelFolder folder, DType dtype) : folder_(std::move(folder)), dtype_(dtype) {}
+GptModel::GptModel(ModelFolder folder, const ComputeChoice& compute)
+    : folder_(std::move(folder)), compute_(compute) {}
 GptModel::~GptModel() = default;
 
 absl::StatusOr<std::unique_ptr<GptModel>> GptModel::Load(const std::string& path,
-                                                         const std::string& adapter, DType dtype) {
+                                                         const std::string& adapter,
+                                                         const ComputeChoice& compute) {
   absl::StatusOr<ModelFolder> folder = OpenModelFolder(path);
   if (!folder.ok()) return folder.status();
-  std::unique_ptr<GptModel> model(new GptModel(*std::move(folder), dtype));
+  std::unique_ptr<GptModel> model(new GptModel(*std::move(folder), compute));
   const absl::StatusOr<Files> files = model->AllocateParameters();
   if (!files.ok()) return files.status();
   absl::Status status = LoadWeights(model->path(), files->targets, files->names);
@@ -90,7 +93,7 @@ absl::Status GptModel::Merge(const std::string& path, const Files& files) {
 }
 
 absl::StatusOr<GptModel::Files> GptModel::AllocateParameters() {
-  const auto layers = CachedParameters(folder_.spec, dtype_);
+  const auto layers = CachedParameters(folder_.spec, compute_);
   if (!layers.ok()) return layers.status();
   std::map<std::string, int64_t> stored;  // where each parameter is that is stored
   int64_t bytes = 0;
@@ -130,9 +133,8 @@ int64_t GptModel::LengthFor(int64_t tokens) const {
 }
 
 absl::StatusOr<std::unique_ptr<CachedModel>> GptModel::MakeCached(
-    CachedModelOptions options) const {
-  options.dtype = dtype_;
-  return CachedModel::Make(folder_.spec, parameters_, options);
+    const CachedModelOptions& options) const {
+  return CachedModel::Make(folder_.spec, parameters_, options, compute_);
 }
 
 absl::Status GptModel::CheckTokens(absl::Span<const int32_t> tokens) const {

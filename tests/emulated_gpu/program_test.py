@@ -215,6 +215,45 @@ class Program(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [2, 2], said)
         self.assertIn("what computes (rank 1: Emulated with the products' algorithms ", ''.join(said))  # one rank says it
 
+    def saved(self, dtype):
+        """The folder of a model that GPUs have trained, a text, and the loss that they have found it to have."""
+        folder, text = self.folder / f'saved {dtype}', self.folder / 'scored'
+        text.write_bytes(self.data.read_bytes()[:170])
+        done = self.run_program('train', '--model', *TUNED, '--dtype', dtype, '--steps', 2, '--micro-batches', 4, '--data', self.data,
+                                '--validation', text, '--eval-micro-batches', 1000, '--device', 'cuda', '--save', folder, '--json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return folder, text, training.lines(done.stdout)[-1]['eval_loss']
+
+    def printed(self, *words):
+        done = self.run_program(*words)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        return done.stdout
+
+    def test_texts_are_scored_and_continued(self):
+        for dtype, tolerance in (('fp32', 1e-5), ('bf16', 2e-3)):  # the run computes whole windows
+            folder, text, loss = self.saved(dtype)
+            common = ['--load', folder, '--dtype', dtype, '--device', 'cuda']
+            scores = {self.printed('score', *common, '--data', text, '--seq', 8, '--json', '--stages', n) for n in (1, 2, 3)}
+            self.assertEqual(len(scores), 1, scores)
+            self.assertAlmostEqual(json.loads(scores.pop())['loss'], loss, delta=tolerance)
+            texts = {self.printed('sample', *common, '--prompt', 'And', '--prompt', 'was so', '-n', 6, '--stages', n)
+                     for n in (1, 2, 3)}
+            self.assertEqual(len(texts), 1, texts)
+
+    def test_what_keeps_a_text_from_being_continued(self):
+        folder, _, _ = self.saved('fp32')
+        command = ['sample', '--load', folder, '--prompt', 'And', '-n', 4, '--device', 'cuda']
+        for code, word, environment in ((2, 'there is no GPU that CUDA can use', {'EMULATED_GPU_COUNT': '0'}),
+                                        (2, 'there is no NVIDIA driver', {'EMULATED_GPU_DRIVER': '0'}),
+                                        (6, 'bytes were asked for', {'EMULATED_GPU_TAKEN': str(2**32 - 2**14)}),
+                                        (5, 'cudaErrorECCUncorrectable', {'EMULATED_GPU_LOST_AFTER': '4'})):
+            done = self.run_program(*command, **environment)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (code, 1), done.stderr)
+            self.assertIn(word, done.stderr)
+        wrong = self.run_program(*command[:-1], 'tpu')
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn('--device tpu: expected cpu or cuda', wrong.stderr)
+
     def refuse(self, code, words, flags, **environment):
         done = self.run_program('train', '--model', 'char-gpt', '--data', self.data, '--device', 'cuda', '--steps', 3,
                                 '--eval-micro-batches', 1, *flags, **environment)

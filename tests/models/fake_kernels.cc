@@ -113,6 +113,7 @@ Kernels Table(MasterWeights master_weights) {
       [](const AttentionShape& shape) -> absl::StatusOr<std::unique_ptr<Attention>> {
     return std::make_unique<QueuedAttention>(shape);
   };
+  kernels.attend_cached = Queued<&Kernels::attend_cached>::Call;
   kernels.embedding_forward = Queued<&Kernels::embedding_forward>::Call;
   kernels.embedding_backward = Queued<&Kernels::embedding_backward>::Call;
   kernels.layer_norm_forward = Queued<&Kernels::layer_norm_forward>::Call;

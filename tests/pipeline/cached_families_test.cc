@@ -14,11 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/layers/trainable.h"
-#include "models/spec/bfloat16.h"
 #include "models/spec/families/families.h"
 #include "pipeline/sample/generate.h"
 #include "tests/models/data/files.h"
-#include "tests/models/spec/random_configs.h"
+#include "tests/pipeline/random_decoder.h"
 #include "tests/pipeline/saved_model.h"
 #include "tests/sanitizers.h"
 
@@ -29,60 +28,15 @@ using Tokens = std::vector<int32_t>;
 using Rows = std::vector<std::vector<float>>;  // [token][vocab]
 
 constexpr int kSeeds = 4;
-constexpr int64_t kMaxSeq = 90;
+constexpr int64_t kMaxSeq = kRandomDecoderSeq;
 // Of one piece and of many, of 64 rows, 8 and 1; all but one longer than a window.
 constexpr int kPrompts[] = {77, 1, 19, 64};
 constexpr size_t kSteps = 3;  // tokens that continue each prompt
 // In fp32, of the largest logit; the largest difference over 8 seeds was 3.3e-6 of it.
 constexpr float kTolerance = 2e-5f;
-// In bf16, where roundings differ: of the distance from fp32 of the layers that train. The largest over
-// 8 seeds was 1.45 of it.
+// In bf16, where roundings differ: of the distance from fp32 of the layers that train. The largest
+// over 8 seeds was 1.45 of it.
 constexpr double kBFloat16Distance = 2;
-
-// A random model of the family, made small, whose windows are shorter than the prompts.
-ModelSpec SpecOf(const std::string& family, int seed) {
-  nlohmann::json json = RandomConfig(family, static_cast<uint32_t>(seed));
-  if (json.contains("use_sliding_window")) {  // Qwen's windows are rare
-    json.update({{"use_sliding_window", seed % 2 == 1}, {"max_window_layers", 1}});
-    json.erase("layer_types");
-  }
-  absl::StatusOr<ModelSpec> spec = ParseModelConfig(json.dump(), "config.json");
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  auto& config = std::get<DecoderConfig>(spec->config);
-  config.max_seq = kMaxSeq;
-  config.layers = std::min<int64_t>(config.layers, 3);
-  if (!config.global_blocks.empty())
-    config.global_blocks.resize(static_cast<size_t>(config.layers));
-  if (!config.learned_positions) {
-    config.head_dim = std::min<int64_t>(config.head_width(), 2 + 2 * (seed % 5));
-    config.dim = 17 + seed;
-  }
-  if (config.window > 0) config.window = 3 + seed % 6;
-  // What follows from the sizes is what a folder of these sizes has.
-  spec = ParseModelConfig(FormatModelConfig(*spec), "config.json");
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return *std::move(spec);
-}
-
-// Every parameter has random values, norms and biases too, of a size with which logits differ much.
-void FillParameters(ModelRunner& runner) {
-  for (LayerRunner& layer : runner.layers()) {
-    for (size_t p = 0; p < layer.parameters().size(); ++p) {
-      const ParameterDecl& decl = layer.decl().parameters[p];
-      const std::string& name = decl.tied_to.empty() ? decl.name : decl.tied_to;
-      std::seed_seq seed(name.begin(), name.end());
-      std::mt19937 random(seed);
-      const bool matrix = decl.init == ParameterDecl::Init::kNormal;
-      const float middle = decl.init == ParameterDecl::Init::kOnes ? 1 : 0;
-      const float width = matrix ? 2 / std::sqrt(static_cast<float>(decl.shape.back())) : 0.3f;
-      std::uniform_real_distribution<float> value(middle - width, middle + width);
-      float* const values = layer.parameters()[p].floats();
-      std::generate_n(values, ElementCount(decl.shape),
-                      [&] { return FromBFloat16(ToBFloat16(value(random))); });
-    }
-  }
-  runner.Pack();
-}
 
 struct FamilyCase {
   std::string family;
@@ -92,11 +46,11 @@ struct FamilyCase {
 class CachedFamiliesTest : public testing::TestWithParam<FamilyCase> {
  protected:
   void Use(int seed) {
-    spec_ = SpecOf(GetParam().family, seed);
+    spec_ = RandomDecoder(GetParam().family, seed);
     ASSERT_TRUE(CheckTrainable(spec_).ok()) << CheckTrainable(spec_);
     ModelRunner runner = Uncached(1);
     SaveModel(spec_, runner, folder_.path());
-    auto model = GptModel::Load(folder_.path(), /*adapter=*/"", dtype());
+    auto model = GptModel::Load(folder_.path(), /*adapter=*/"", {.dtype = dtype()});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
   }
@@ -293,7 +247,7 @@ TEST(CachedFamilies, EveryKindOfAttentionIsDrawn) {
   std::set<std::string> kinds, windows;
   for (const std::string& family : WrittenFamilies()) {
     for (int seed = 0; seed < kSeeds; ++seed) {
-      const ModelSpec spec = SpecOf(family, seed);
+      const ModelSpec spec = RandomDecoder(family, seed);
       const DecoderConfig& config = *spec.decoder();
       scalings.insert(config.rope.scaling);
       if (config.window > 0) windows.insert(family);

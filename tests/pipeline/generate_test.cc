@@ -157,7 +157,7 @@ TEST_P(GenerateTest, EndsBeforeAStopToken) {
 
 // Norms and biases are fp32; all else takes half.
 TEST_P(GenerateTest, MatricesAndCachesTakeHalfInBFloat16) {
-  const auto half = GptModel::Load(folder_.path(), /*adapter=*/"", DType::kBFloat16);
+  const auto half = GptModel::Load(folder_.path(), /*adapter=*/"", {.dtype = DType::kBFloat16});
   ASSERT_TRUE(half.ok()) << half.status();
   int64_t whole = 0, halved = 0;
   const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };

@@ -138,7 +138,7 @@ class Conversation {
 };
 
 int RunChat(const ChatFlags& flags) {
-  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model);
+  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.stages);
   if (!loaded.ok()) return Fail(loaded.status());
   if (absl::Status status = LoadText(flags.chat_template, &*loaded); !status.ok())
     return Fail(status);

@@ -1,11 +1,13 @@
 #include "tools/sample/loaded_model.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "models/device/cuda_device.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "models/tokens/encoder.h"
@@ -40,6 +42,39 @@ absl::Status AddStopTokens(const fs::path& file, std::vector<int32_t>* stop) {
   return absl::OkStatus();
 }
 
+// The GPUs that `stages` stages are dealt to; without any, opening one gives the error.
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenGpus(int stages) {
+  std::vector<std::unique_ptr<Device>> gpus;
+  for (int number = 0; number < std::clamp(CudaDeviceCount(), 1, stages); ++number) {
+    absl::StatusOr<std::unique_ptr<Device>> gpu = OpenCudaDevice(number);
+    if (!gpu.ok()) return gpu.status();
+    gpus.push_back(*std::move(gpu));
+  }
+  return gpus;
+}
+
+// Opens what --device asks for.
+absl::StatusOr<ComputeChoice> ChooseCompute(const LoadFlags& flags, int stages,
+                                            std::vector<std::unique_ptr<Device>>* devices) {
+  ComputeChoice compute;
+  if (!ParseDType(flags.dtype, &compute.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype ", flags.dtype, ": expected fp32 or bf16"));
+  }
+  const absl::StatusOr<KernelChoice> choice = ChoiceOf(flags.kernels);
+  if (!choice.ok()) return choice.status();
+  const absl::StatusOr<const Kernels*> kernels = KernelsOf(*choice);
+  if (!kernels.ok()) return kernels.status();
+  compute.kernels = *kernels;
+  NoteSlowBFloat16(flags.kernels.device, compute.dtype);
+  if (!choice->cuda) return compute;
+  absl::StatusOr<std::vector<std::unique_ptr<Device>>> gpus = OpenGpus(stages);
+  if (!gpus.ok()) return gpus.status();
+  *devices = *std::move(gpus);
+  for (const std::unique_ptr<Device>& gpu : *devices) compute.devices.push_back(gpu.get());
+  return compute;
+}
+
 }  // namespace
 
 void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) {
@@ -51,19 +86,16 @@ void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) 
       .add_option("--dtype", flags->dtype,
                   "Compute type: fp32, or bf16, in which matrices and tables take half the memory")
       ->capture_default_str();
+  AddDeviceFlag(command, "Options", &flags->kernels);
 }
 
-absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags) {
-  DType dtype{};
-  if (!ParseDType(flags.dtype, &dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--dtype ", flags.dtype, ": expected fp32 or bf16"));
-  }
-  NoteSlowBFloat16("cpu", dtype);
-  absl::StatusOr<std::unique_ptr<GptModel>> model =
-      GptModel::Load(flags.load, flags.adapter, dtype);
-  if (!model.ok()) return model.status();
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags, int stages) {
   LoadedModel loaded;
+  const absl::StatusOr<ComputeChoice> compute = ChooseCompute(flags, stages, &loaded.devices);
+  if (!compute.ok()) return compute.status();
+  absl::StatusOr<std::unique_ptr<GptModel>> model =
+      GptModel::Load(flags.load, flags.adapter, *compute);
+  if (!model.ok()) return model.status();
   loaded.model = *std::move(model);
   const fs::path folder = loaded.model->path();
   for (const char* name : {"generation_config.json", "config.json"}) {

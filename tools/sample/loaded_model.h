@@ -9,8 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/device/device.h"
 #include "pipeline/sample/gpt_model.h"
 #include "tools/tokenize/text_model.h"
+#include "tools/train/kernel_flags.h"
 
 namespace CLI {
 class App;
@@ -20,6 +22,7 @@ namespace sluice {
 
 // What `sample`, `chat` and `score` load.
 struct LoadedModel {
+  std::vector<std::unique_ptr<Device>> devices;  // GPUs that the model is on; outlive it
   std::unique_ptr<GptModel> model;
   std::optional<TextModel> text;  // of LoadText, where the folder has a tokenizer.json
   std::vector<int32_t> stop;      // tokens that end a text, as the folder's files say
@@ -30,14 +33,16 @@ struct LoadFlags {
   std::string load;     // a model's folder
   std::string adapter;  // for that model; "": none
   std::string dtype = "fp32";
+  KernelFlags kernels;  // of which there is --device
 };
-// --load, whose help is `help`, --adapter and --dtype.
+// --load, whose help is `help`, --adapter, --dtype and --device.
 void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags);
 
 // The folder's model with the adapter merged into it, and the end-of-sequence tokens of its
-// generation_config.json and config.json. Errors as GptModel::Load; InvalidArgument for another
-// compute type than fp32 and bf16.
-absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags);
+// generation_config.json and config.json, for `stages` stages: with --device cuda on as many GPUs,
+// or on all where there are fewer. Errors as GptModel::Load, KernelsOf and OpenCudaDevice;
+// InvalidArgument for another compute type than fp32 and bf16.
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags, int stages);
 
 // What only a command that reads or writes text needs: the tokenizer, its end-of-sequence token, and
 // the chat template (or the file `chat_template`) that the folder has. Errors as ReadTextModel;

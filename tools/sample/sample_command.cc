@@ -175,7 +175,7 @@ void PrintTexts(const SampleFlags& flags, const std::vector<Sample>& samples) {
 
 int RunSample(SampleFlags& flags) {
   omp_set_num_threads(flags.threads);
-  absl::StatusOr<LoadedModel> model = LoadModel(flags.model);
+  absl::StatusOr<LoadedModel> model = LoadModel(flags.model, flags.stages);
   if (!model.ok()) return Fail(model.status());
   // Tokens in, tokens out: no text is read or shown.
   if (flags.tokens.empty()) {

@@ -194,7 +194,7 @@ int RunScore(const ScoreFlags& flags) {
     return Fail(absl::InvalidArgumentError(
         "what is to be scored? give --tokens 464,3290,... or --data PATH, one of them"));
   }
-  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model);
+  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.stages);
   if (!loaded.ok()) return Fail(loaded.status());
   if (flags.data.empty()) return ScoreTokens(flags, *loaded->model);
   if (absl::Status status = LoadText(flags.chat_template, &*loaded); !status.ok())

@@ -6,10 +6,14 @@
 
 namespace sluice {
 
-void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags) {
+void AddDeviceFlag(CLI::App& command, const std::string& group, KernelFlags* flags) {
   command.add_option("--device", flags->device, "Where the kernels run: cpu or cuda")
       ->capture_default_str()
       ->group(group);
+}
+
+void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags) {
+  AddDeviceFlag(command, group, flags);
   command
       .add_option("--attention", flags->attention,
                   "Attention on a GPU: by sluice's own kernels, or by cuDNN's (bf16 only)")

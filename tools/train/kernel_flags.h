@@ -18,7 +18,8 @@ struct KernelFlags {
   std::string attention = "sluice";  // or "cudnn", on a GPU
   std::string algorithms = {};       // the file of --algorithms; empty: none
 };
-// The options are listed under `group` in --help.
+// The options are listed under `group` in --help: --device alone, and all.
+void AddDeviceFlag(CLI::App& command, const std::string& group, KernelFlags* flags);
 void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags);
 
 // InvalidArgument for an unknown name.

@@ -1,9 +1,8 @@
-#include "models/kernels/cached_attention.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "models/kernels/cpu/attention.h"
+#include "models/kernels/cpu/functions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/cached_attention.cc"
@@ -110,8 +109,8 @@ void AttendCachedOf(const AttentionShape& shape, int64_t positions, int64_t firs
 
 }  // namespace
 
-void AttendCached(const AttentionShape& shape, int64_t positions, int64_t first,
-                  const AttentionInput& in, void* cache, void* out, float* workspace) {
+void AttendCachedRows(const AttentionShape& shape, int64_t positions, int64_t first,
+                      const AttentionInput& in, void* cache, void* out, float* workspace) {
   (shape.dtype == DType::kBFloat16
        ? AttendCachedOf<BFloat16>
        : AttendCachedOf<float>)(shape, positions, first, in, cache, out, workspace);
@@ -121,25 +120,15 @@ void AttendCached(const AttentionShape& shape, int64_t positions, int64_t first,
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace sluice {
-namespace cpu {
-namespace {
+namespace sluice::cpu {
 
-HWY_EXPORT(AttendCached);
+HWY_EXPORT(AttendCachedRows);
 
-void Dispatch(const AttentionShape& shape, int64_t positions, int64_t first,
-              const AttentionInput& in, void* cache, void* out, void* workspace) {
-  HWY_DYNAMIC_DISPATCH(AttendCached)
+void AttendCached(Stream, const AttentionShape& shape, int64_t positions, int64_t first,
+                  const AttentionInput& in, void* cache, void* out, void* workspace) {
+  HWY_DYNAMIC_DISPATCH(AttendCachedRows)
   (shape, positions, first, in, cache, out, static_cast<float*>(workspace));
 }
 
-}  // namespace
-}  // namespace cpu
-
-void AttendCached(const AttentionShape& shape, int64_t positions, int64_t first,
-                  const AttentionInput& in, void* cache, void* out, void* workspace) {
-  cpu::Dispatch(shape, positions, first, in, cache, out, workspace);
-}
-
-}  // namespace sluice
+}  // namespace sluice::cpu
 #endif  // HWY_ONCE

@@ -14,6 +14,13 @@ namespace sluice::cpu {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
+void AttendCached(Stream, const AttentionShape& shape, int64_t positions, int64_t first,
+                  const AttentionInput& in, void* cache, void* out, void* workspace);
+// One query's scores, itself and its sums.
+inline size_t AttendCachedWorkspace(const AttentionShape& shape, int64_t positions) {
+  return static_cast<size_t>(positions + 2 * shape.width) * sizeof(float);
+}
+
 // Rows first ... end - 1.
 struct RowRange {
   int64_t first = 0, end = 0;

@@ -13,6 +13,8 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
       .head_limits = kProcessorHead,
       .make_linear = make_linear,
       .make_attention = cpu::MakeAttention,
+      .attend_cached = cpu::AttendCached,
+      .attend_cached_workspace = cpu::AttendCachedWorkspace,
       .embedding_forward = cpu::EmbeddingForward,
       .embedding_backward = cpu::EmbeddingBackward,
       .embedding_backward_workspace = cpu::NoWorkspace,

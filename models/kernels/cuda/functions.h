@@ -16,6 +16,10 @@ namespace sluice::cuda {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
+void AttendCached(Stream, const AttentionShape& shape, int64_t positions, int64_t first,
+                  const AttentionInput& in, void* cache, void* out, void* workspace);
+size_t AttendCachedWorkspace(const AttentionShape& shape, int64_t positions);
+
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                       int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
                       const void* wte, const void* wpe, void* y);

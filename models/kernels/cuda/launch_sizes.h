@@ -61,6 +61,15 @@ constexpr int64_t EntropyRowBytes(int64_t classes, int64_t value_bytes) {
 // 8.0 has room for one.
 constexpr int64_t kEntropyRowBytes = int64_t{112} * 1024;
 
+// Of attention with a cache: parts that the keys of a row are divided into, at most, and the fewest
+// keys of one, a tile of its block.
+constexpr int kCachedParts = 16;
+constexpr int kCachedPartKeys = 128;
+// Parts of the rows that see up to so many keys, at most.
+inline int64_t CachedParts(int64_t keys) {
+  return std::min<int64_t>(CeilDiv(keys, kCachedPartKeys), kCachedParts);
+}
+
 // What one launch is told of in its parameters, at most.
 constexpr int kOptimizerTensors = 64;  // fits into 4 KiB
 constexpr int kListedRows = 64;        // of add_in_groups; the number that fits well

@@ -14,6 +14,8 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .head_limits = kGpuHead,
       .make_linear = nullptr,
       .make_attention = nullptr,
+      .attend_cached = AttendCached,
+      .attend_cached_workspace = AttendCachedWorkspace,
       .embedding_forward = EmbeddingForward,
       .embedding_backward = EmbeddingBackward,
       .embedding_backward_workspace = EmbeddingBackwardWorkspace,

@@ -38,6 +38,8 @@ const char* KernelName(KernelKind kind) {
       return "plain attention, dK, dV";
     case KernelKind::kPlainAttentionQueryGrad:
       return "plain attention, dQ";
+    case KernelKind::kCachedAttention:
+      return "attention with a cache";
     case KernelKind::kNormForward:
       return "norm, forward";
     case KernelKind::kNormBackward:

@@ -30,6 +30,7 @@ enum class KernelKind : uint8_t {
   kPlainAttentionStatistics,
   kPlainAttentionKeyGrad,
   kPlainAttentionQueryGrad,
+  kCachedAttention,  // of new rows to a cache of keys
   kNormForward,
   kNormBackward,
   kActivationForward,

@@ -12,6 +12,19 @@ namespace {
 
 size_t NoWork(int64_t, int64_t) { return 0; }
 
+void AttendCached(Stream, const AttentionShape& shape, int64_t, int64_t first,
+                  const AttentionInput&, void*, void*, void*) {
+  if (shape.seq * shape.heads == 0) return;
+  const int64_t keys =
+      shape.window > 0 ? std::min(first + shape.seq, shape.window + shape.seq) : first + shape.seq;
+  LaunchRecord::Add(
+      {.kind = KernelKind::kCachedAttention,
+       .launches = 3,  // new keys, parts of all, and what they give together
+       .bytes = static_cast<double>(2 * (shape.seq * shape.heads + keys * shape.kv_heads) *
+                                    shape.width * SizeOf(shape.dtype))});
+}
+size_t NoCacheWork(const AttentionShape&, int64_t) { return 0; }
+
 void EmbeddingForward(Stream, DType dtype, const int32_t*, const int32_t* starts, int64_t rows,
                       int64_t seq, int64_t dim, float, DType table_dtype, const void*,
                       const void* wpe, void*) {
@@ -219,6 +232,8 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .head_limits = kGpuHead,
       .make_linear = record::MakeLinear,
       .make_attention = make_attention,
+      .attend_cached = record::AttendCached,
+      .attend_cached_workspace = record::NoCacheWork,
       .embedding_forward = record::EmbeddingForward,
       .embedding_backward = record::EmbeddingBackward,
       .embedding_backward_workspace = record::NoWork,

@@ -57,6 +57,8 @@ constexpr KernelRate RateOf(KernelKind kind, bool wide) {
       return OfMemory(0.74);
     case KernelKind::kPartSums:
       return {.fixed = 2.0e-6, .share = 0.7};
+    case KernelKind::kCachedAttention:  // no step has it, so it was not measured
+      return OfMemory(1);
     case KernelKind::kNormForward:
       return OfMemory(0.738);
     case KernelKind::kNormBackward:

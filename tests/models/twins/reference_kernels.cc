@@ -294,6 +294,8 @@ const Kernels& ReferenceKernels() {
       .head_limits = kProcessorHead,
       .make_linear = reference::MakeLinear,
       .make_attention = reference::MakeAttention,
+      .attend_cached = nullptr,  // for training only
+      .attend_cached_workspace = nullptr,
       .embedding_forward = reference::EmbeddingForward,
       .embedding_backward = reference::EmbeddingBackward,
       .embedding_backward_workspace = reference::NoWorkspace,

@@ -58,6 +58,7 @@ std::unique_ptr<Linear> MakeFinishedLinear(const LinearShape& shape) {
 Kernels MakeTable() {
   Kernels table = CudaKernels();
   table.make_linear = MakeFinishedLinear;
+  table.attend_cached = Finished<&Kernels::attend_cached>::Call;
   table.embedding_forward = Finished<&Kernels::embedding_forward>::Call;
   table.embedding_backward = Finished<&Kernels::embedding_backward>::Call;
   table.layer_norm_forward = Finished<&Kernels::layer_norm_forward>::Call;

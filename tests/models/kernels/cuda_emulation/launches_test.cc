@@ -122,6 +122,23 @@ TEST_F(LaunchesTest, OfRotaryPositions) {
   });
 }
 
+TEST_F(LaunchesTest, OfAttentionWithACache) {
+  for (const int64_t first : {0, 300}) {
+    ExpectSame("cache", [&](const Kernels& k) {
+      const AttentionShape shape = {.batch = 1,
+                                    .seq = 3,
+                                    .heads = 4,
+                                    .kv_heads = 2,
+                                    .width = 8,
+                                    .q_stride = 32,
+                                    .kv_stride = 16,
+                                    .dtype = kBF16};
+      k.attend_cached({}, shape, 400, first, {.q = In(), .k = In(), .v = In()}, Out(), Out(),
+                      Out());
+    });
+  }
+}
+
 // Of few rows and of so many that sorted tiles are merged.
 TEST_F(LaunchesTest, OfAnEmbedding) {
   for (const int64_t rows : {100, 2100}) {
