@@ -158,9 +158,9 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
                                                  const Kernels& kernels,
                                                  const Adaptation& adaptation = {});
 
-// Writes a parameter's initial value, of its type, and of a split one the low halves: Philox keyed by `seed` and the parameter's name
-// (by tied_to, where it has one), so it does not depend on where the parameter lives, and tied
-// parameters are equal from the start.
+// Writes a parameter's initial value, of its type, and of a split one the low halves: Philox keyed
+// by `seed` and the parameter's name (by tied_to, where it has one), so it does not depend on where
+// the parameter lives, and tied parameters are equal from the start.
 void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values,
                          const LowHalves& low_halves = {});
 

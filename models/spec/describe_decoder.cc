@@ -127,7 +127,7 @@ void AddAttention(const DecoderConfig& config, const BatchShape& batch, int64_t 
                     .out = config.dim,
                     .bias = config.output_bias,
                     .part = DecoderPart::kOutputMap,
-                    .cut = Cut::kInputs});
+                    .cut = MapCut::kInputs});
   if (kernels.dropout) layer->KeepMask("residual mask", config.dim);
 }
 
@@ -141,17 +141,17 @@ constexpr MlpParts kBlockMlp = {DecoderPart::kGateMap, DecoderPart::kUpMap, Deco
 void AddMlp(const DecoderConfig& config, int64_t hidden, int64_t copies, double used,
             const MlpParts& parts, LayerBuilder* layer) {
   const auto width = static_cast<int64_t>(used * static_cast<double>(hidden));
-  const auto add = [&](DecoderPart part, int64_t in, int64_t out, bool same_input, Cut cut) {
+  const auto add = [&](DecoderPart part, int64_t in, int64_t out, bool same_input, MapCut cut) {
     layer->AddLinear({in, out, config.mlp_bias, copies, used, same_input, part, cut});
   };
   const bool gate = HasGate(config.mlp);
   if (gate) {
-    add(parts.gate, config.dim, hidden, /*same_input=*/false, Cut::kOutputs);
+    add(parts.gate, config.dim, hidden, /*same_input=*/false, MapCut::kOutputs);
     layer->Keep("gate", width);
   }
-  add(parts.up, config.dim, hidden, /*same_input=*/gate, Cut::kOutputs);
+  add(parts.up, config.dim, hidden, /*same_input=*/gate, MapCut::kOutputs);
   layer->Keep("activation", width);
-  add(parts.down, hidden, config.dim, /*same_input=*/false, Cut::kInputs);
+  add(parts.down, hidden, config.dim, /*same_input=*/false, MapCut::kInputs);
   layer->Keep("down map", width, /*rebuilt=*/true, layer->ReadsInput({parts.down}));
 }
 
@@ -227,7 +227,7 @@ void AddHead(const DecoderConfig& config, bool own_matrix, const HeadLimits& lim
                    layer->ReadsInput({DecoderPart::kHeadMap}));
   const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab, limits);
   if (!own_matrix) layer->AddWeights(DecoderPart::kHeadMap, -config.dim * config.vocab);
-  const Linear map = {.in = config.dim, .out = config.vocab, .part = DecoderPart::kHeadMap};
+  const DecoderMap map = {.in = config.dim, .out = config.vocab, .part = DecoderPart::kHeadMap};
   if (blocks.whole()) {
     layer->AddLinear(map);
     layer->AddSums(0, 1);

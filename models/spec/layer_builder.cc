@@ -29,11 +29,11 @@ PartTraining LayerBuilder::Of(DecoderPart part) const {
   return parts_ && part != DecoderPart::kOther ? parts_(part, block_) : PartTraining();
 }
 
-double LayerBuilder::Flops(const Linear& linear) const {
+double LayerBuilder::Flops(const DecoderMap& linear) const {
   return 2 * static_cast<double>(rows_) * linear.multiply_adds();
 }
 
-MatrixProduct LayerBuilder::Product(const Linear& linear) const {
+MatrixProduct LayerBuilder::Product(const DecoderMap& linear) const {
   const auto copies = static_cast<double>(linear.copies);
   return {.rows = static_cast<double>(rows_) * linear.used / copies,
           .out = static_cast<double>(linear.out),
@@ -42,13 +42,13 @@ MatrixProduct LayerBuilder::Product(const Linear& linear) const {
           .trained = Of(linear.part).weight};
 }
 
-void LayerBuilder::CountParameters(const Linear& linear, const PartTraining& trained) {
+void LayerBuilder::CountParameters(const DecoderMap& linear, const PartTraining& trained) {
   layer_.spec.parameters += linear.parameters();
   if (!trained.weight) layer_.frozen_parameters += linear.weights();
   if (!trained.bias) layer_.frozen_parameters += linear.biases();
 }
 
-void LayerBuilder::CountWeightGrad(const Linear& linear, const PartTraining& trained) {
+void LayerBuilder::CountWeightGrad(const DecoderMap& linear, const PartTraining& trained) {
   const int64_t in = rows_ * element_ * linear.width(linear.in);
   const int64_t out = rows_ * element_ * linear.width(linear.out);
   layer_.whole_weight_grad_bytes += (linear.same_input ? 0 : in) + out;
@@ -58,7 +58,7 @@ void LayerBuilder::CountWeightGrad(const Linear& linear, const PartTraining& tra
   if (trained.weight || bias || trained.adapted()) layer_.weight_grad_bytes += out;
 }
 
-void LayerBuilder::AddLinear(const Linear& linear) {
+void LayerBuilder::AddLinear(const DecoderMap& linear) {
   const PartTraining trained = Of(linear.part);
   CountParameters(linear, trained);
   const double flops = Flops(linear);
@@ -73,7 +73,7 @@ void LayerBuilder::AddLinear(const Linear& linear) {
   if (trained.adapted()) AddAdapter(linear, trained);
 }
 
-void LayerBuilder::AddInBlocks(const Linear& linear, const HeadBlocks& blocks) {
+void LayerBuilder::AddInBlocks(const DecoderMap& linear, const HeadBlocks& blocks) {
   const PartTraining trained = Of(linear.part);
   CountParameters(linear, trained);
   const double flops = Flops(linear);
@@ -91,10 +91,10 @@ void LayerBuilder::AddInBlocks(const Linear& linear, const HeadBlocks& blocks) {
   layer_.workspace_bytes = std::max(layer_.workspace_bytes, blocks.rows * element_ * linear.out);
 }
 
-void LayerBuilder::AddAdapter(const Linear& linear, const PartTraining& trained) {
+void LayerBuilder::AddAdapter(const DecoderMap& linear, const PartTraining& trained) {
   const int64_t rank = trained.adapter_rank;
   const int64_t a = rank * linear.in, b = rank * linear.out;
-  const bool outputs = linear.cut == Cut::kOutputs;
+  const bool outputs = linear.cut == MapCut::kOutputs;
   if (!trained.continues_adapter) {
     layer_.adapter_parameters += a;
     AddNarrow(outputs ? own_rows_ : rows_, linear.in, rank);
@@ -122,7 +122,7 @@ void LayerBuilder::AddNarrow(int64_t rows, int64_t in, int64_t out) {
   layer_.products.push_back(product);
 }
 
-void LayerBuilder::AddPasses(Cut cut, int64_t rank) {
+void LayerBuilder::AddPasses(MapCut cut, int64_t rank) {
   if (!shared_) return;
   AdapterPasses& passes = layer_.adapter_passes;
   passes.elements = rows_ * rank;
@@ -130,13 +130,13 @@ void LayerBuilder::AddPasses(Cut cut, int64_t rank) {
     ++passes.forward;
     ++passes.input_grad;
   } else {
-    (cut == Cut::kOutputs ? passes.input_grad : passes.forward) += 2;
+    (cut == MapCut::kOutputs ? passes.input_grad : passes.forward) += 2;
   }
 }
 
 // Each adapter drops others, and W of its A reads what was left.
-void LayerBuilder::KeepDropped(const Linear& linear) {
-  const int64_t rows = linear.cut == Cut::kOutputs ? own_rows_ : rows_;
+void LayerBuilder::KeepDropped(const DecoderMap& linear) {
+  const int64_t rows = linear.cut == MapCut::kOutputs ? own_rows_ : rows_;
   const int64_t bytes = rows * linear.in * element_;
   KeepBytes("adapter: input", bytes);
   KeepBytes("adapter: mask", rows * linear.in);

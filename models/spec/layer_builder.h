@@ -18,10 +18,10 @@ inline int64_t Share(int64_t whole, int64_t parts) { return (whole + parts - 1) 
 
 // What the ranks that share a layer have slices of: a map's outputs, or its inputs, after which
 // they sum what they have (Shoeybi et al., Megatron-LM, 2019, section 3).
-enum class Cut : uint8_t { kOutputs, kInputs };
+enum class MapCut : uint8_t { kOutputs, kInputs };
 
 // One map with weights, a rank's part of it: every row of its input costs in x out multiply-adds.
-struct Linear {
+struct DecoderMap {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = false;
@@ -29,7 +29,7 @@ struct Linear {
   double used = 1;          // how many of the copies a token goes through
   bool same_input = false;  // as the map before it, which keeps it
   DecoderPart part = DecoderPart::kOther;
-  Cut cut = Cut::kOutputs;
+  MapCut cut = MapCut::kOutputs;
 
   int64_t parameters() const { return weights() + biases(); }
   int64_t weights() const { return copies * in * out; }
@@ -56,9 +56,9 @@ class LayerBuilder {
                const DecoderKernels& kernels, const TrainedParts& parts, int64_t block = 0);
 
   // With its adapter, if it has one.
-  void AddLinear(const Linear& linear);
+  void AddLinear(const DecoderMap& linear);
   // A map whose output is there for one block of rows at a time, with its gradient in its place.
-  void AddInBlocks(const Linear& linear, const HeadBlocks& blocks);
+  void AddInBlocks(const DecoderMap& linear, const HeadBlocks& blocks);
   // A gain per element of `width` and, where `centered`, a bias.
   void AddNorm(DecoderPart part, int64_t width, bool centered);
   // Other parameters; less than none takes away what an AddLinear after it adds, but is elsewhere.
@@ -84,15 +84,15 @@ class LayerBuilder {
 
  private:
   PartTraining Of(DecoderPart part) const;
-  double Flops(const Linear& linear) const;
-  MatrixProduct Product(const Linear& linear) const;
-  void CountParameters(const Linear& linear, const PartTraining& trained);
-  void CountWeightGrad(const Linear& linear, const PartTraining& trained);
-  void AddAdapter(const Linear& linear, const PartTraining& trained);
+  double Flops(const DecoderMap& linear) const;
+  MatrixProduct Product(const DecoderMap& linear) const;
+  void CountParameters(const DecoderMap& linear, const PartTraining& trained);
+  void CountWeightGrad(const DecoderMap& linear, const PartTraining& trained);
+  void AddAdapter(const DecoderMap& linear, const PartTraining& trained);
   // A or B: `rows` of `in` values each become `out`.
   void AddNarrow(int64_t rows, int64_t in, int64_t out);
-  void AddPasses(Cut cut, int64_t rank);
-  void KeepDropped(const Linear& linear);
+  void AddPasses(MapCut cut, int64_t rank);
+  void KeepDropped(const DecoderMap& linear);
 
   int64_t rows_, own_rows_, element_;
   bool sequence_, shared_;
