@@ -400,6 +400,8 @@ def test_the_program_must_be_there(monkeypatch, text, tmp_path):
         sluice.Trainer(data=text)
     monkeypatch.delenv("SLUICE_BINARY")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    # Somebody may have installed a sluice beside this Python.
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "nothing"))
     with pytest.raises(ModuleNotFoundError, match=r"sluice\[train\]"):
         sluice.Trainer(data=text)
 
