@@ -1,15 +1,14 @@
 #include "pipeline/run/rank_state.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <iterator>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "models/kernels/on_threads.h"
 #include "pipeline/run/host_state.h"
 
 namespace sluice {
@@ -44,19 +43,6 @@ constexpr int64_t kZerosBrought = int64_t{32} << 20;  // bytes
 int DrawingThreads(const Device& device, int ranks) {
   if (!device.queues()) return 1;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-}
-
-// Calls work(i) for every i below `count`, on at most `threads` threads.
-void OnThreads(int threads, size_t count, absl::FunctionRef<void(size_t)> work) {
-  std::atomic<size_t> next = 0;
-  const auto take = [&] {
-    for (size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::thread> others;
-  while (others.size() + 1 < std::min(count, static_cast<size_t>(threads)))
-    others.emplace_back(take);
-  take();
-  for (std::thread& other : others) other.join();
 }
 
 }  // namespace
@@ -199,7 +185,7 @@ void RankState::Initialize(uint64_t seed, const std::function<bool(const Paramet
   std::vector<Drawn> drawn;
   int64_t bytes = 0;
   const auto draw = [&] {
-    OnThreads(DrawingThreads(device_, plan_.world_size()), drawn.size(), [&](size_t i) {
+    OnThreads(DrawingThreads(device_, plan_.world_size()), drawn.size(), [&](int, size_t i) {
       InitializeParameter(drawn[i].decl, seed, drawn[i].values, drawn[i].low_halves);
     });
     host.Upload();

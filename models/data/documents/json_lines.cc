@@ -1,13 +1,8 @@
 #include "models/data/documents/json_lines.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,6 +12,7 @@
 #include "models/data/documents/document.h"
 #include "models/data/sources.h"
 #include "models/files/positioned_file.h"
+#include "models/kernels/on_threads.h"
 
 namespace sluice {
 namespace {
@@ -109,31 +105,9 @@ class LineEncoders {
   }
 
   void Encode(std::vector<Line>* lines) {
-    std::atomic<size_t> next{0};
-    std::mutex mutex;
-    std::exception_ptr failure;  // memory that has run out; it may leave no thread but the caller's
-    const auto work = [&](DocumentEncoder& encoder) {
-      try {
-        for (size_t i = 0; (i = next.fetch_add(1)) < lines->size();) {
-          EncodeLine(encoder, &(*lines)[i]);
-        }
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        failure = std::current_exception();
-      }
-    };
-    std::vector<std::thread> threads;
-    threads.reserve(encoders_.size());
-    for (size_t i = 1; i < std::min(encoders_.size(), lines->size()); ++i) {
-      try {
-        threads.emplace_back(work, std::ref(*encoders_[i]));
-      } catch (const std::system_error&) {
-        break;  // the system starts no more; fewer threads do the same work
-      }
-    }
-    work(*encoders_.front());
-    for (std::thread& thread : threads) thread.join();
-    if (failure != nullptr) std::rethrow_exception(failure);
+    OnThreads(static_cast<int>(encoders_.size()), lines->size(), [&](int thread, size_t i) {
+      EncodeLine(*encoders_[static_cast<size_t>(thread)], &(*lines)[i]);
+    });
   }
 
  private:
