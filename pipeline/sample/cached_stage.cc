@@ -93,16 +93,17 @@ absl::StatusOr<std::unique_ptr<CachedStage>> CachedStage::Make(const ModelSpec& 
   const absl::StatusOr<Stream> stream = layers.device->NewStream();
   if (!stream.ok()) return stream.status();
   stage->stream_ = *stream;
-  absl::Status status = stage->PlaceParameters(spec, parameters);
+  absl::Status status;
   for (const int64_t rows : kPieces) {
-    if (rows <= layers.positions && status.ok()) status = stage->MakeSized(spec, rows);
+    if (rows <= layers.positions && status.ok()) status = stage->MakeSized(spec, rows, parameters);
   }
   if (status.ok()) status = stage->Finish();
   if (!status.ok()) return status;
   return stage;
 }
 
-absl::Status CachedStage::PlaceParameters(const ModelSpec& spec, const ParameterTable& parameters) {
+absl::Status CachedStage::PlaceParameters(const std::vector<std::unique_ptr<Layer>>& layers,
+                                          const ParameterTable& parameters) {
   const auto first = parameters.begin() + layers_.first, end = parameters.begin() + layers_.end;
   parameters_.assign(first, end);
   if (!layers_.device->queues()) return absl::OkStatus();
@@ -111,13 +112,10 @@ absl::Status CachedStage::PlaceParameters(const ModelSpec& spec, const Parameter
   };
   std::map<const void*, Copied> copied;  // by where the host has it: tied ones once
   int64_t bytes = 0;
-  for (int index = layers_.first; index < layers_.end; ++index) {
-    const auto layer =
-        MakeCachedLayer(spec, index, /*rows=*/1, /*positions=*/1, layers_.dtype, *layers_.kernels);
-    if (!layer.ok()) return layer.status();
-    const std::vector<ParameterDecl>& decls = (*layer)->decl().parameters;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::vector<ParameterDecl>& decls = layers[i]->decl().parameters;
     for (size_t p = 0; p < decls.size(); ++p) {
-      const void* const host = parameters[static_cast<size_t>(index)][p];
+      const void* const host = parameters_[i][p];
       if (copied.try_emplace(host, Copied{bytes, decls[p].bytes()}).second)
         bytes += AlignUp(decls[p].bytes());
     }
@@ -135,7 +133,8 @@ absl::Status CachedStage::PlaceParameters(const ModelSpec& spec, const Parameter
   return Finish();
 }
 
-absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows) {
+absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows,
+                                    const ParameterTable& parameters) {
   auto sized = std::make_unique<Sized>();
   sized->rows = rows;
   sized->starts.resize(static_cast<size_t>(rows));
@@ -149,9 +148,12 @@ absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows) {
       IsHead(*sized->layers.back()) ? spec.decoder()->vocab : spec.decoder()->dim;
   absl::Status placed = sized->Place(rows * columns * SizeOf(layers_.dtype), *layers_.device);
   if (!placed.ok()) return placed;
+  const bool first_size = sized_.empty();
+  if (first_size) placed = PlaceParameters(sized->layers, parameters);
+  if (!placed.ok()) return placed;
   // Weights are read as they are stored, so the packed memory holds the table of rotary positions
-  // alone, the same for any number of rows.
-  const bool first_size = packed_.empty();
+  // alone, the same for any number of rows. On a GPU Pack also rehearses the products of each.
+  const bool packs_each = layers_.device->queues();
   for (size_t i = 0; i < sized->layers.size(); ++i) {
     LayerCall& call = sized->calls[i];
     call.stream = stream_;
@@ -163,7 +165,7 @@ absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows) {
       packed_.push_back(std::make_unique<Arena>(*std::move(arena)));
     }
     call.packed = packed_[i]->at(0);
-    sized->layers[i]->Pack(call);
+    if (first_size || packs_each) sized->layers[i]->Pack(call);
   }
   sized_.push_back(std::move(sized));
   return absl::OkStatus();

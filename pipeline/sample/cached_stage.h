@@ -55,9 +55,10 @@ class CachedStage {
   // Layers and memory for one number of rows.
   struct Sized;
   CachedStage(const CachedLayers& layers, int64_t vocab);
-  absl::Status MakeSized(const ModelSpec& spec, int64_t rows);
-  // Where the stage's device has the parameters of each of its layers.
-  absl::Status PlaceParameters(const ModelSpec& spec, const ParameterTable& parameters);
+  absl::Status MakeSized(const ModelSpec& spec, int64_t rows, const ParameterTable& parameters);
+  // Where the stage's device has the parameters of `layers`, which are all of its layers.
+  absl::Status PlaceParameters(const std::vector<std::unique_ptr<Layer>>& layers,
+                               const ParameterTable& parameters);
   // Returns when everything that was queued is done.
   absl::Status Finish();
   Sized& Of(int64_t rows);
