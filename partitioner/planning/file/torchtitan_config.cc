@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/strings/substitute.h"
 #include "partitioner/planning/file/one_policy.h"
 
 namespace sluice {
@@ -95,49 +96,45 @@ const char* ActivationCheckpoint(Recompute recompute) {
   return "None";
 }
 
+// $0: processes; $1: the module's name; $2: settings, a line each; $3: activation checkpointing.
+constexpr char kPython[] =
+    R"py(# A plan of sluice for torchtitan 0.3 and later. In this file's folder, with any of its
+# configurations, such as the function llama3_8b of torchtitan.models.llama3:
+#
+#   PYTHONPATH=. torchrun --nproc-per-node $0 -m torchtitan.train --module $1 --config llama3.llama3_8b
+import importlib
+import pathlib
+
+from torchtitan.distributed import activation_checkpoint
+
+
+def planned(config):
+    """The configuration, changed so that it runs the plan."""
+$2    config.parallelism.pipeline_parallel_schedule_csv = str(pathlib.Path(__file__).with_name("$1.csv"))
+    config.training.disable_cuda_graphs = True  # torchtitan has none for pipelines
+    config.activation_checkpoint = $3
+    return config
+
+
+def __getattr__(name):
+    """--config MODEL.FUNCTION: that function of torchtitan.models.MODEL, with the plan."""
+    model, dot, function = name.partition('.')
+    if not dot:
+        raise AttributeError(f'{name}: expected --config MODEL.FUNCTION, such as llama3.llama3_8b')
+    registry = importlib.import_module(f'torchtitan.models.{model}.config_registry')
+    return lambda: planned(getattr(registry, function)())
+)py";
+
 std::string Python(const std::vector<Part>& parts, const std::string& csv, int processes,
                    Recompute recompute) {
-  const std::string name(absl::StripSuffix(csv, ".csv"));
-  const std::string module = name.substr(name.rfind('/') + 1);
-  std::string text = absl::StrCat(
-      "# A plan of sluice for torchtitan 0.3 and later. In this file's folder, with any of its\n"
-      "# configurations, such as the function llama3_8b of torchtitan.models.llama3:\n"
-      "#\n"
-      "#   PYTHONPATH=. torchrun --nproc-per-node ",
-      processes, " -m torchtitan.train --module ", module,
-      " --config llama3.llama3_8b\n"
-      "import importlib\n"
-      "import pathlib\n"
-      "\n"
-      "from torchtitan.distributed import activation_checkpoint\n"
-      "\n"
-      "\n"
-      "def planned(config):\n"
-      "    \"\"\"The configuration, changed so that it runs the plan.\"\"\"\n");
+  std::string settings;
   for (const Part& part : parts) {
     for (const auto& [key, value] : part.settings)
-      absl::StrAppend(&text, "    config.", part.name, ".", key, " = ", value, "\n");
+      absl::StrAppend(&settings, "    config.", part.name, ".", key, " = ", value, "\n");
   }
-  absl::StrAppend(
-      &text, "    config.parallelism.pipeline_parallel_schedule_csv = str(pathlib.Path(__file__).",
-      "with_name(", Quoted(absl::StrCat(module, ".csv")), "))\n",
-      "    config.training.disable_cuda_graphs = True  # torchtitan has none for pipelines\n"
-      "    config.activation_checkpoint = ",
-      ActivationCheckpoint(recompute),
-      "\n"
-      "    return config\n"
-      "\n"
-      "\n"
-      "def __getattr__(name):\n"
-      "    \"\"\"--config MODEL.FUNCTION: that function of torchtitan.models.MODEL, with the "
-      "plan.\"\"\"\n"
-      "    model, dot, function = name.partition('.')\n"
-      "    if not dot:\n"
-      "        raise AttributeError(f'{name}: expected --config MODEL.FUNCTION, such as "
-      "llama3.llama3_8b')\n"
-      "    registry = importlib.import_module(f'torchtitan.models.{model}.config_registry')\n"
-      "    return lambda: planned(getattr(registry, function)())\n");
-  return text;
+  const std::string module(absl::StripSuffix(csv.substr(csv.rfind('/') + 1), ".csv"));
+  return absl::Substitute(kPython, processes, absl::CEscape(module), settings,
+                          ActivationCheckpoint(recompute));
 }
 
 }  // namespace
