@@ -242,9 +242,9 @@ class WorldTrainer {
   // Before the ranks are connected nobody else can know the reason, so each rank prints its own; of
   // the ranks that mpirun has told to stop, only one does.
   int FailAlone(const absl::Status& status) const {
-    if (Signals().under_mpi.load() && Signals().terminated.load() && !FirstOfSiblings())
-      return EndWith(status, /*print=*/false);
-    return EndWith(status);
+    const bool another_prints =
+        Signals().under_mpi.load() && Signals().terminated.load() && !FirstOfSiblings();
+    return EndWith(status, !another_prints);
   }
   int FailTogether(const absl::Status& status) const {
     return EndWith(status, PrintsError(rank_, status));
