@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
+#include "tests/all_faults.h"
 #include "tests/faults/saving_runs.h"
 #include "tests/models/data/files.h"
 

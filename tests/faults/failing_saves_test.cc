@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/failpoints/failpoints.h"
+#include "tests/all_faults.h"
 #include "tests/faults/saving_runs.h"
 #include "tests/models/data/files.h"
 #include "tests/sanitizers.h"

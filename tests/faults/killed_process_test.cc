@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
+#include "tests/all_faults.h"
 #include "tests/faults/saving_runs.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "tests/all_faults.h"
 #include "tests/faults/crashed_disk.h"
 #include "tests/faults/disk_record.h"
 #include "tests/faults/saving_runs.h"

@@ -131,6 +131,4 @@ fs::path FastFolder() {
   return access(memory.c_str(), W_OK | X_OK) == 0 ? memory : fs::temp_directory_path();
 }
 
-bool AllFaults() { return std::getenv("SLUICE_LONG_FAULTS") != nullptr; }
-
 }  // namespace sluice

@@ -62,9 +62,6 @@ absl::StatusOr<WhichCheckpoint> OpenAndRecognise(const std::string& directory,
 // which calls are made, and not for the speed of a disk.
 std::filesystem::path FastFolder();
 
-// Whether SLUICE_LONG_FAULTS asks for all cases, rather than for some.
-bool AllFaults();
-
 }  // namespace sluice
 
 #endif  // SLUICE_TESTS_FAULTS_SAVING_RUNS_H_

@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 TEST(ExactPartition, IsAsGoodAsTheBestOfAllAssignments) {
-  constexpr uint64_t kTrials = Trials(10'000, /*sanitized=*/2'500);
+  constexpr uint64_t kTrials = Trials(5'000, /*sanitized=*/2'500);
   int infeasible = 0, limited = 0;
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     RandomCase test(seed);

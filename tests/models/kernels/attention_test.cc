@@ -62,7 +62,7 @@ TEST_P(AttentionTest, MatchesTheTwin) { ExpectLikeTheTwin(AttentionProblem(GetPa
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, testing::ValuesIn(Shapes()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
-// Every option with every other: groups, widths, lengths, windows, caps.
+// Every two options with each other: groups, widths, lengths, windows, caps.
 std::vector<AttentionShape> Options() {
   struct Heads {
     int64_t q, kv;
@@ -70,10 +70,13 @@ std::vector<AttentionShape> Options() {
   constexpr float kCaps[] = {0, 5, 50};
   constexpr float kScales[] = {0, 0.2f};
   std::vector<AttentionShape> shapes;
+  size_t combination = 0;
   for (const Heads heads : {Heads{1, 1}, Heads{4, 2}, Heads{6, 1}, Heads{8, 8}}) {
     for (const int64_t width : {5, 8, 33, 64}) {
       for (const int64_t seq : {1, 7, 49, 97, 130}) {
         for (const int64_t window : {0, 1, 3, 48, 200}) {
+          // A third of all, in which any two of them still meet.
+          if (++combination % 3 != 0) continue;
           const size_t i = shapes.size();
           shapes.push_back({.batch = 1 + static_cast<int64_t>(i % 2),
                             .seq = seq,

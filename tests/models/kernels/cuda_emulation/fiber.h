@@ -19,8 +19,9 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Makes `body` what the next Resume begins with; the former one is done, or never began.
-  void Start(std::function<void()> body);
+  // Makes `body`, which has to live until it is done, what the next Resume begins with; the former
+  // one is done, or never began.
+  void Start(const std::function<void()>& body);
   // Runs until the body yields or returns.
   void Resume();
   // From the body: back to whoever resumed.
@@ -32,8 +33,10 @@ class Fiber {
   void Run();
 
   static constexpr size_t kStackBytes = 256 << 10;
+  static constexpr size_t kColours = 61, kColourBytes = 1088;
   const std::unique_ptr<char[]> stack_;
-  std::function<void()> body_;
+  size_t stack_bytes_;
+  const std::function<void()>* body_ = nullptr;
   // Makes the stack's first frame; from then on jumps do, which unlike swapcontext ask nothing of
   // the kernel.
   ucontext_t first_ = {};
