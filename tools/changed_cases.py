@@ -2,7 +2,7 @@
 
 BUILD is the folder of a build, which has made the test programs; NAMEs are tests, as CTest calls them. Prints two lines: the names
 of those tests with cases in files that have changed since the commit SINCE, with "|" between them, and GoogleTest's filter of these
-cases. A file that a program has no case in, such as one with what several tests share, stands for all cases of the program.
+cases. A file that a program has no case in, such as one with what several tests share, stands for no case.
 """
 
 import json
@@ -23,6 +23,13 @@ def changed_programs(changed, sources):
     return programs
 
 
+def changed_since(commit, build):
+    """The test programs of a build with a source that has changed since the commit, each with these sources."""
+    changed = subprocess.run(["git", "diff", "--name-only", commit, "HEAD", "--", "tests"], check=True, capture_output=True,
+                             text=True).stdout.splitlines()
+    return changed_programs(set(changed), (pathlib.Path(build) / "test_sources.txt").read_text().split())
+
+
 def source_of(path, root):
     """The path in the project of a file as the compiler was given it: relative to the build or to the project, or absolute."""
     return re.sub(r"^(\.\./)+", "", path.removeprefix(f"{root}/"))
@@ -35,8 +42,6 @@ def patterns(listing, changed, root):
     """
     suites = {suite["name"]: [(case["name"], source_of(case["file"], root)) for case in suite["testsuite"]]
               for suite in listing["testsuites"]}
-    if not changed <= {file for cases in suites.values() for _, file in cases}:
-        return {f"{suite}.*" for suite in suites}
     found = set()
     for suite, cases in suites.items():
         if all(file in changed for _, file in cases):
@@ -55,17 +60,16 @@ def list_cases(command):
 
 def main(build, since, *names):
     root = pathlib.Path.cwd()
-    changed = subprocess.run(["git", "diff", "--name-only", since, "HEAD", "--", "tests"], check=True, capture_output=True,
-                             text=True).stdout.splitlines()
-    programs = changed_programs(set(changed), (pathlib.Path(build) / "test_sources.txt").read_text().split())
+    programs = changed_since(since, build)
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
     found, cases = set(), set()
     for test in json.loads(shown.stdout)["tests"]:
         # Two tests may run one program.
         program = pathlib.Path(test["command"][0]).name if "command" in test else ""
         if test["name"] in names and program in programs:
-            found.add(test["name"])
-            cases |= patterns(list_cases(test["command"]), programs[program], root)
+            if in_changed := patterns(list_cases(test["command"]), programs[program], root):
+                found.add(test["name"])
+                cases |= in_changed
     print("|".join(sorted(found)))
     print(":".join(sorted(cases)))
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 sys.dont_write_bytecode = True
 
 import changed_cases  # noqa: E402  # found by the line above
+import dealt_programs  # noqa: E402
 import test_summary  # noqa: E402
 
 
@@ -34,14 +35,40 @@ class ChangedCasesTest(unittest.TestCase):
         self.assertEqual(self.patterns("tests/is_test.cc"), {"Runs/Csv.Is"})
         self.assertEqual(self.patterns("tests/svg_test.cc", "tests/is_test.cc"), {"Svg.*", "Runs/Csv.Is"})
 
-    def test_a_file_without_cases_stands_for_all_of_its_program(self):
-        self.assertEqual(self.patterns("tests/what_they_share.cc"), {"Csv.*", "Runs/Csv.*", "Svg.*"})
+    def test_a_file_without_cases_stands_for_none(self):
+        self.assertEqual(self.patterns("tests/what_they_share.cc"), set())
+        self.assertEqual(self.patterns("tests/what_they_share.cc", "tests/svg_test.cc"), {"Svg.*"})
 
     def test_only_programs_with_a_changed_source_are_asked(self):
         sources = ["tests/csv_test.cc:csv_test", "tests/shared.cc:csv_test", "tests/shared.cc:svg_test"]
         self.assertEqual(changed_cases.changed_programs({"tests/csv_test.cc", "README.md"}, sources),
                          {"csv_test": {"tests/csv_test.cc"}})
         self.assertEqual(changed_cases.changed_programs({"tests/shared.cc"}, sources).keys(), {"csv_test", "svg_test"})
+
+
+class DealtProgramsTest(unittest.TestCase):
+    TESTS = [{"name": "csv_test", "command": ["/b/tests/csv_test"]},
+             {"name": "csv_test_slow", "command": ["/b/tests/csv_test", "--slow"]},
+             {"name": "is_test", "command": ["/b/tests/is_test"]},
+             {"name": "runs_test", "command": ["/bin/python3", "/src/runs_test.py", "/b/tools/sluice", "/b/tests/rank"]},
+             {"name": "svg_test", "command": ["/b/tests/svg_test"]}]
+
+    def deal(self, part, parts, changed=()):
+        return dealt_programs.deal(self.TESTS, Path("/b"), part, parts, changed)
+
+    def test_each_test_has_one_turn(self):
+        for parts in range(1, 7):
+            turns = [name for part in range(1, parts + 1) for name in self.deal(part, parts)[0]]
+            self.assertEqual(sorted(turns), [test["name"] for test in self.TESTS])
+
+    def test_what_is_built_is_what_the_tests_run_and_what_has_changed(self):
+        self.assertEqual(self.deal(1, 4), (["csv_test", "csv_test_slow"], ["csv_test", "csv_test_slow"], ["csv_test"]))
+        self.assertEqual(self.deal(3, 4), (["runs_test"], ["runs_test"], ["rank", "sluice"]))
+        self.assertEqual(self.deal(3, 4, {"svg_test"}), (["runs_test"], ["runs_test", "svg_test"], ["rank", "sluice", "svg_test"]))
+
+    def test_a_test_that_names_no_program_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "the test lost_test names no program of /b"):
+            dealt_programs.deal([{"name": "lost_test", "command": ["/bin/true"]}], Path("/b"), 1, 1, {})
 
 
 class TestSummaryTest(unittest.TestCase):
