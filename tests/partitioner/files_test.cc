@@ -24,6 +24,7 @@ namespace {
 using testing::HasSubstr;
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> NamesOf(const CostTable& costs) {
   std::vector<std::string> names;
@@ -226,6 +227,13 @@ TEST(MegatronArguments, SayAllOfAPlan) {
         "\n--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n"}) {
     EXPECT_THAT(all, HasSubstr(line));
   }
+  EXPECT_THAT(all, Not(HasSubstr("--optimizer")));
+  EXPECT_THAT(all, Not(HasSubstr("--overlap-grad-reduce")));
+  some.context.zero = 0;
+  some.context.optimizer = OptimizerKind::kSgd;
+  some.context.overlap_sync = true;
+  EXPECT_THAT(*FormatMegatronArguments(some.plan, some.context),
+              HasSubstr("\n--optimizer sgd\n--overlap-grad-reduce\n"));
 }
 
 TEST(MegatronArguments, HaveBlocksThatPredictAhead) {
@@ -255,6 +263,11 @@ TEST(MegatronArguments, RefuseWhatItDoesNotHave) {
   EXPECT_THAT(why([](MegatronPlan& other) { other.plan.stages[1].recompute = Recompute::kFull; }),
               HasSubstr("one kind of recomputation"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.zero = 2; }), HasSubstr("--zero 1"));
+  EXPECT_THAT(why([](MegatronPlan& other) {
+                other.context.zero = 1;
+                other.context.optimizer = OptimizerKind::kSgd;
+              }),
+              HasSubstr("has no SGD"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.mirror = true; }), HasSubstr("--mirror"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.graph = true; }), HasSubstr("graphs"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.layer_names[1] = "linear 0"; }),

@@ -92,6 +92,11 @@ void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
   PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
                            " processes, so that ", answer.context.data_parallel,
                            answer.context.data_parallel == 1 ? " replica runs" : " replicas run"));
+  if (trainer == Trainer::kMegatron && answer.context.tensor_parallel > 1) {
+    PrintNotice(
+        "note: set CUDA_DEVICE_MAX_CONNECTIONS=1 for them, which Megatron-LM requires for tensor "
+        "parallelism on GPUs before Blackwell");
+  }
   if (answer.plan.stages.front().recompute != Recompute::kSelective) return;
   PrintNotice(absl::StrCat(
       "note: the selective recomputation of ",

@@ -123,6 +123,8 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.data_parallel = best.setting.data;
   context.tensor_parallel = best.setting.tensor;
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;
+  context.optimizer = question.optimizer;
+  context.overlap_sync = question.overlap_sync;
   context.zero = question.zero;
   context.mirror = question.mirror;
   context.parameters = ParametersOf(question, best);

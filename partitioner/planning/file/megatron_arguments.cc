@@ -93,6 +93,11 @@ absl::StatusOr<std::string> FormatMegatronArguments(const Plan& plan, const Plan
     return absl::InvalidArgumentError(
         "Megatron-LM's distributed optimizer is --zero 1; give that, or --zero 0");
   }
+  const bool sgd = context.optimizer == OptimizerKind::kSgd;
+  if (context.zero == 1 && sgd) {
+    return absl::InvalidArgumentError(
+        "Megatron-LM's distributed optimizer has no SGD; give --optimizer adamw, or --zero 0");
+  }
   if (context.mirror) {
     return absl::InvalidArgumentError("Megatron-LM has no --mirror; leave it out");
   }
@@ -117,6 +122,8 @@ absl::StatusOr<std::string> FormatMegatronArguments(const Plan& plan, const Plan
   if (predictors > 0) add("--mtp-num-layers ", predictors);
   if (context.dtype == DType::kBFloat16) add("--bf16");
   for (std::string& line : *recompute) lines.push_back(std::move(line));
+  if (sgd) add("--optimizer sgd");
+  if (context.overlap_sync) add("--overlap-grad-reduce");
   if (context.zero == 1) add("--use-distributed-optimizer");
   return absl::StrJoin(lines, "\n") + "\n";
 }

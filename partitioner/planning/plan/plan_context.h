@@ -10,6 +10,7 @@
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/planning/plan/plan.h"
+#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 
@@ -30,6 +31,8 @@ struct PlanContext {
   int data_parallel = 1;    // replicas of the pipeline
   int tensor_parallel = 1;  // devices that share each stage
   bool sequence_parallel = false;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  bool overlap_sync = false;  // whether replicas sum gradients while the last backward runs
   int zero = 0;
   bool mirror = false;  // whether ranks keep each other's state
   // Of the whole model, however many devices share its layers; of a model that is trained in part,

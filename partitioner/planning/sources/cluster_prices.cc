@@ -35,10 +35,7 @@ absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) c
   parallel.sequence = question_->sequence_parallel && setting.tensor > 1;
   parallel.zero = question_->zero;
   if (absl::Status status = ValidateParallel(parallel); !status.ok()) return status;
-  if (config_.heads % setting.tensor != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(config_.heads, " heads do not share out over ",
-                                                   setting.tensor, " tensor-parallel devices"));
-  }
+  if (absl::Status status = CheckShares(parallel); !status.ok()) return status;
   DecoderTraining training;
   training.batch = {setting.micro_batch_size, seq_};
   training.dtype = dtype_;
@@ -60,6 +57,26 @@ absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) c
   TakeRanks(setting, parallel, kinds, &machines);
   ApplyQuestion(*question_, &machines);
   return machines;
+}
+
+absl::Status ClusterPrices::CheckShares(const Parallel& parallel) const {
+  if (config_.heads % parallel.tensor != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(config_.heads, " heads do not share out over ",
+                                                   parallel.tensor, " tensor-parallel devices"));
+  }
+  if (parallel.sequence && seq_ % parallel.tensor != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sequence-parallel: ", seq_, " tokens do not share out over ", parallel.tensor,
+        " tensor-parallel devices; give a --seq that is a multiple, or leave the flag out"));
+  }
+  // MoELayer.forward (megatron/core/transformer/moe/moe_layer.py) raises a ValueError.
+  if (question_->trainer == Trainer::kMegatron && config_.experts.has_value() &&
+      parallel.tensor > 1 && !parallel.sequence) {
+    return absl::InvalidArgumentError(
+        "Megatron-LM trains experts on tensor-parallel devices with sequence parallelism only; "
+        "give --sequence-parallel, or --tensor-parallel 1");
+  }
+  return absl::OkStatus();
 }
 
 void ClusterPrices::TakeRanks(const PlanSetting& setting, const Parallel& parallel,

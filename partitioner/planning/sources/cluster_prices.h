@@ -30,6 +30,8 @@ class ClusterPrices {
   absl::StatusOr<Machines> operator()(const PlanSetting& setting) const;
 
  private:
+  // Whether tensor-parallel devices can share the model's layers, and the trainer lets them.
+  absl::Status CheckShares(const Parallel& parallel) const;
   // Links and, where devices differ, costs and memory by rank.
   void TakeRanks(const PlanSetting& setting, const Parallel& parallel,
                  const std::vector<std::shared_ptr<const CostTable>>& kinds,

@@ -441,6 +441,37 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
 }
 
+// Megatron-LM's arguments.py and megatron/core: bench/peers/megatron_plans.py has them read plans.
+TEST_F(PlanCommand, AsksOfMegatronOnlyWhatItRuns) {
+  const std::string experts =
+      "plan mixtral-8x7b --devices 64 --device h100 --schedule 1f1b --format megatron";
+  const Outcome apart = Run(experts + " --tensor-parallel 2");
+  EXPECT_EQ(apart.exit_code, 2);
+  EXPECT_THAT(apart.err, HasSubstr("trains experts on tensor-parallel devices with sequence"));
+  const Outcome sliced = Run(experts + " --tensor-parallel 2 --sequence-parallel");
+  EXPECT_EQ(sliced.exit_code, 0) << sliced.err;
+  EXPECT_THAT(sliced.out, HasSubstr("--sequence-parallel\n"));
+  EXPECT_THAT(sliced.err, HasSubstr("set CUDA_DEVICE_MAX_CONNECTIONS=1"));
+  // Left to choose, it does not share out the experts.
+  const Outcome chosen = Run(experts + " --tensor-parallel auto --data-parallel 2");
+  EXPECT_THAT(chosen.out, HasSubstr("--tensor-model-parallel-size 1\n")) << chosen.err;
+  EXPECT_THAT(chosen.err, Not(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
+
+  const std::string odd =
+      "plan llama-3.1-8b --devices 8 --device h100 --seq 1001 --tensor-parallel 2 --schedule 1f1b";
+  EXPECT_EQ(Run(odd).exit_code, 0);
+  const Outcome unequal = Run(odd + " --sequence-parallel");
+  EXPECT_EQ(unequal.exit_code, 2);
+  EXPECT_THAT(unequal.err, HasSubstr("1001 tokens do not share out over 2"));
+
+  const std::string gpt2 = std::string("plan ") + kGpt2 + " --format megatron";
+  EXPECT_THAT(Run(gpt2 + " --optimizer sgd --overlap-sync").out,
+              HasSubstr("--optimizer sgd\n--overlap-grad-reduce\n"));
+  const Outcome divided = Run(gpt2 + " --optimizer sgd --zero 1");
+  EXPECT_EQ(divided.exit_code, 2);
+  EXPECT_THAT(divided.err, HasSubstr("has no SGD"));
+}
+
 TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
   const std::string asked =
       "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --format torchtitan";
