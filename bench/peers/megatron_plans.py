@@ -5,11 +5,11 @@
     /path/to/python bench/peers/megatron_plans.py build/release/tools/sluice --megatron-lm /path/to/Megatron-LM
 
 Needs a Python with torch and megatron-core (0.16). For each plan: PipelineParallelLayerLayout parses and validates
-the layout for the number of blocks of the model, has the number of stages that the arguments say, and the batch
-divides as Megatron asks. With a checkout of Megatron-LM its own parse_args and validate_args read the plan beside the
-arguments that describe the model, as on the first of the plan's processes on H100s; its TransformerConfig and its
-calculator of micro-batches check them further, and all values are compared with what was asked. Prints one line per
-plan; exit code 1 where one is refused.
+the layout for the number of blocks of the model, and has each stage on the rank, and among its chunks, where sluice
+has it. With a checkout of Megatron-LM its own parse_args and validate_args read the plan beside the arguments that
+describe the model, as on the first of the plan's processes on H100s; its TransformerConfig and its calculator of
+micro-batches check them further, and all values are compared with what was asked. Prints one line per plan; exit code
+1 where one is refused.
 """
 import argparse
 import shlex
@@ -19,6 +19,7 @@ import sys
 # model, its blocks, its blocks that predict ahead
 MODELS = [("gpt2", 12, 0), ("gpt2-xl", 48, 0), ("qwen3-0.6b", 28, 0), ("llama-3.1-8b", 32, 0), ("llama-3.1-70b", 80, 0),
           ("llama-3.1-405b", 126, 0), ("mixtral-8x7b", 32, 0), ("deepseek-v3", 61, 1)]
+LAYERS = {"E": "embedding", "t": "decoder", "m": "mtp", "L": "loss"}
 # On few devices these get memory that no device has: the arguments are what is looked at.
 LARGE = {"llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3"}
 ASKED = ["--devices 4 --global-batch 64", "--devices 8 --tensor-parallel 2 --data-parallel 2 --global-batch 64",
@@ -57,6 +58,11 @@ def check_layout(arguments, blocks, predictors):
     chunks = layout.virtual_pipeline_model_parallel_size
     if chunks > 1 and ranks < 2:
         raise ValueError("interleaving needs 2 ranks")
+    for stage, letters in enumerate(said.pipeline_model_parallel_layout.split("|")):
+        layers = [LAYERS[letter] for letter in letters]
+        read = [layer.name for layer in layout.layout[stage % ranks][stage // ranks]]
+        if read != layers:
+            raise ValueError(f"stage {stage}: {layers}, but chunk {stage // ranks} of rank {stage % ranks} has {read}")
     return f"PP {ranks}, VPP {chunks}, TP {said.tensor_model_parallel_size}, recompute {said.recompute_granularity}"
 
 
