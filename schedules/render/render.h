@@ -15,6 +15,7 @@ struct TextOptions {
   int columns = 80;      // the picture is never wider
   bool colour = false;   // ANSI 256-colour backgrounds
   bool unicode = false;  // with colour: block elements, where a column stands for several bars
+  bool seconds = false;  // times are seconds, not those of some unit
   int most_ranks = 64;   // with more ranks, one line stands for all those in the middle
 };
 

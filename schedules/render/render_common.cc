@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +12,7 @@ namespace sluice {
 namespace {
 
 constexpr int kExactDigits = 10;
+constexpr int kShortDigits = 4;
 
 // The facts, with times as `format` writes them.
 template <typename Format>
@@ -69,11 +71,25 @@ std::string TitleOf(const Timetable& timetable) {
   return text;
 }
 
-std::vector<std::string> FactsOf(const Simulation& run) { return FactsWith(run, FormatNumber); }
+TimeUnit UnitOf(double makespan, bool seconds, bool ascii) {
+  if (!seconds) return {"units of the costs", 1};
+  for (const auto& [name, scale] :
+       {std::pair{"s", 1.0}, std::pair{"ms", 1e-3}, std::pair{ascii ? "us" : "\u00b5s", 1e-6}}) {
+    if (makespan >= scale) return {name, scale};
+  }
+  return {"ns", 1e-9};
+}
 
-std::vector<std::string> ShortFactsOf(const Simulation& run) {
-  constexpr int kDigits = 4;
-  return FactsWith(run, [](double time) { return FormatShort(time, kDigits); });
+std::vector<std::string> FactsOf(const Simulation& run, bool seconds, bool ascii) {
+  return seconds ? ShortFactsOf(run, seconds, ascii) : FactsWith(run, FormatNumber);
+}
+
+std::vector<std::string> ShortFactsOf(const Simulation& run, bool seconds, bool ascii) {
+  const TimeUnit unit = UnitOf(run.makespan, seconds, ascii);
+  return FactsWith(run, [&](double time) {
+    return absl::StrCat(FormatShort(time / unit.scale, kShortDigits), seconds ? " " : "",
+                        seconds ? unit.name : "");
+  });
 }
 
 std::vector<double> AxisTicks(double makespan, int most) {

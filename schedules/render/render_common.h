@@ -20,10 +20,22 @@ std::string FormatPercent(double fraction);
 // "1f1b: 4 ranks, 8 micro-batches", with the stages where there are several per rank; of a file's
 // name only what follows the last slash.
 std::string TitleOf(const Timetable& timetable);
-// "makespan 33", "bubble 27.3%", "span bubble 27.3%", "bound 27", "gap 22.2%".
-std::vector<std::string> FactsOf(const Simulation& run);
-// The same with times of four significant digits.
-std::vector<std::string> ShortFactsOf(const Simulation& run);
+
+// What times are shown in, and how much of the costs' own unit that is.
+struct TimeUnit {
+  std::string name;
+  double scale = 1;
+};
+// The largest of "s", "ms", "\u00b5s" (in ASCII "us") and "ns" that leaves the makespan at least 1;
+// "units of the costs" where times are not `seconds`.
+TimeUnit UnitOf(double makespan, bool seconds, bool ascii = false);
+
+// "makespan 33", "bubble 27.3%", "span bubble 27.3%", "bound 27", "gap 22.2%". Where times are
+// seconds they have that unit and four significant digits: "makespan 90.05 ms".
+std::vector<std::string> FactsOf(const Simulation& run, bool seconds = false, bool ascii = false);
+// The same with times of four significant digits in any case.
+std::vector<std::string> ShortFactsOf(const Simulation& run, bool seconds = false,
+                                      bool ascii = false);
 
 // A JSON string: names come from files and may hold anything. "<" is escaped, so that the text can
 // stand in an HTML page; bytes that are not UTF-8 become U+FFFD.

@@ -50,20 +50,6 @@ bool UpdatesWeights(const Simulation& run) {
   });
 }
 
-// What times are shown in: the largest unit that leaves the makespan at least 1.
-struct TimeUnit {
-  std::string name;
-  double scale = 1;
-};
-TimeUnit UnitOf(double makespan, bool seconds) {
-  if (!seconds) return {"units of the costs", 1};
-  for (const auto& [name, scale] :
-       {std::pair{"s", 1.0}, std::pair{"ms", 1e-3}, std::pair{"\u00b5s", 1e-6}}) {
-    if (makespan >= scale) return {name, scale};
-  }
-  return {"ns", 1e-9};
-}
-
 class SvgChart {
  public:
   SvgChart(const Simulation& run, const Timetable& table, const SvgOptions& options)
@@ -156,7 +142,7 @@ class SvgChart {
       }
       y += kTitleHeight - 23;
       const std::vector<std::string> facts =
-          options_.facts.empty() ? ShortFactsOf(run_) : options_.facts;
+          options_.facts.empty() ? ShortFactsOf(run_, options_.seconds) : options_.facts;
       for (const std::string& line : LinesOf(facts, "  \u00b7  ", room, kFactsFont)) {
         svg += Text(kMargin, y + kFactsHeight, "facts", line);
         y += kFactsHeight;
@@ -208,10 +194,17 @@ class SvgChart {
     std::string svg;
     for (const TimedAction& timed : row) {
       if (timed.action.op != Op::kOptimizerStep) continue;
-      absl::StrAppend(&svg, "<g><title>", ToString(timed.action), "  ", FormatNumber(timed.start),
+      absl::StrAppend(&svg, "<g><title>", ToString(timed.action), "  ", Time(timed.start),
                       "</title>", UpdateMark(X(timed.start), lane), "</g>\n");
     }
     return svg;
+  }
+
+  // For a tooltip: enough digits to tell neighbours apart.
+  std::string Time(double time) const {
+    constexpr int kDigits = 6;
+    if (!options_.seconds) return FormatNumber(time);
+    return absl::StrCat(FormatShort(time / unit_.scale, kDigits), " ", unit_.name);
   }
 
   // The shares of each column, stacked from below in the order of the legend: one path per kind.
@@ -247,7 +240,7 @@ class SvgChart {
     const double y = bar.half == 1 ? lane + height : lane;
     const Colour colour = Shade(action.op, bar.chunk, chunks_);
     std::string svg = absl::StrFormat("<g><title>%s  %s to %s</title>", ToString(action),
-                                      FormatNumber(bar.timed.start), FormatNumber(bar.timed.end));
+                                      Time(bar.timed.start), Time(bar.timed.end));
     // Of a narrow bar, the white line around it leaves most.
     const double line = std::min(0.7, width / 6);
     absl::StrAppend(&svg, Rect(x, y, width, height, Hex(colour),

@@ -119,6 +119,8 @@ class TextChart {
         table_(table),
         colour_(options.colour),
         unicode_(options.unicode),
+        seconds_(options.seconds),
+        unit_(UnitOf(run.makespan, options.seconds, !options.unicode)),
         most_ranks_(static_cast<size_t>(std::max(options.most_ranks, 2))),
         columns_(options.columns),
         chunk_of_stage_(ChunkOfStage(table.placement)),
@@ -241,8 +243,9 @@ class TextChart {
   std::string Axis() const {
     constexpr int kColumnsPerTick = 10;
     std::string line;
-    for (double tick : AxisTicks(run_.makespan, std::max(1, scale_.columns() / kColumnsPerTick))) {
-      const int column = scale_.Column(tick);
+    const int most = std::max(1, scale_.columns() / kColumnsPerTick);
+    for (double tick : AxisTicks(run_.makespan / unit_.scale, most)) {
+      const int column = scale_.Column(tick * unit_.scale);
       const std::string number = FormatNumber(tick);
       // Numbers of the axis may extend under the peaks, but no farther.
       if (column < Width(line) || label_ + 2 + column + Width(number) > columns_) continue;
@@ -250,6 +253,8 @@ class TextChart {
       absl::StrAppend(&line, number, " ");
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
+    if (seconds_ && label_ + 3 + Width(line) + Width(unit_.name) <= columns_)
+      absl::StrAppend(&line, " ", unit_.name);
     return absl::StrCat(std::string(label_ + 2, ' '), line);
   }
 
@@ -284,7 +289,8 @@ class TextChart {
     if (crowded_) {
       const std::string note =
           absl::StrCat(colour_ && unicode_ ? "column: parts of " : "column: most of ",
-                       absl::StrFormat("%.3g", run_.makespan / scale_.columns()), " units");
+                       absl::StrFormat("%.3g ", run_.makespan / unit_.scale / scale_.columns()),
+                       seconds_ ? unit_.name : "units");
       items.push_back({note, Width(note)});
     } else if (table_.placement.chunks() > 1) {
       const std::string note =
@@ -299,6 +305,8 @@ class TextChart {
   const Timetable& table_;
   const bool colour_;
   const bool unicode_;
+  const bool seconds_;
+  const TimeUnit unit_;
   const size_t most_ranks_;
   const int columns_;
   const std::vector<int> chunk_of_stage_;
@@ -315,7 +323,7 @@ std::string RenderText(const Simulation& simulation, const Timetable& timetable,
                        const TextOptions& options) {
   std::string text = TitleOf(timetable) + "\n";
   std::vector<Item> facts;
-  for (const std::string& fact : FactsOf(simulation))
+  for (const std::string& fact : FactsOf(simulation, options.seconds, !options.unicode))
     facts.push_back({fact, static_cast<int>(fact.size())});
   absl::StrAppend(&text, Wrap(facts, 0, options.columns), "\n\n");
   return text + TextChart(simulation, timetable, options).Draw();

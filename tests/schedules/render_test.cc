@@ -21,6 +21,7 @@
 namespace sluice {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -135,6 +136,31 @@ TEST(RenderText, LanesAreEquallyLong) {
       EXPECT_GT(width, 0u);
     }
   }
+}
+
+// A plan's times are seconds: facts, axis and legend say so, with numbers of few digits.
+TEST(RenderText, SecondsHaveAUnit) {
+  const Drawn drawn = Draw("1f1b", {.ranks = 4, .micro_batches = 60});
+  const absl::StatusOr<Simulation> run =
+      Simulate(drawn.table, StageCosts::Uniform(4, 1.23456789e-3, 1e-3, 1e-3));
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::string text =
+      RenderText(*run, drawn.table, {.columns = 80, .unicode = true, .seconds = true});
+  EXPECT_THAT(text, HasSubstr("makespan 203.8 ms  "));
+  EXPECT_THAT(text, HasSubstr("200 ms\n"));
+  EXPECT_THAT(text, ContainsRegex("column: [a-z ]+ of 3\\.[0-9]+ ms\n"));
+  const std::string svg = RenderSvg(*run, drawn.table, {.seconds = true});
+  // A message that holds the whole picture helps nobody.
+  EXPECT_NE(svg.find("makespan 203.8 ms"), std::string::npos);
+  EXPECT_NE(svg.find("<title>0F1  1.23457 ms to 2.46914 ms</title>"), std::string::npos);
+
+  const absl::StatusOr<Simulation> fast =
+      Simulate(drawn.table, StageCosts::Uniform(4, 1e-6, 1e-6, 1e-6));
+  ASSERT_TRUE(fast.ok()) << fast.status();
+  EXPECT_THAT(RenderText(*fast, drawn.table, {.columns = 80, .unicode = true, .seconds = true}),
+              HasSubstr("makespan 189 \u00b5s"));
+  EXPECT_THAT(RenderText(*fast, drawn.table, {.columns = 80, .seconds = true}),
+              HasSubstr("makespan 189 us"));
 }
 
 TEST(RenderText, UsesEscapesOnlyForColour) {

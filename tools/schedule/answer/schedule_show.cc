@@ -70,7 +70,8 @@ std::string FormatRun(const Simulation& run, const Timetable& table, const Sched
   return RenderText(run, table,
                     {.columns = view.width.value_or(OutputColumns()),
                      .colour = to_terminal && WantsColour(),
-                     .unicode = ShowsUnicode()});
+                     .unicode = ShowsUnicode(),
+                     .seconds = costs.seconds});
 }
 
 absl::StatusOr<std::string> FormatPriced(const PricedTimetable& priced,
