@@ -136,7 +136,7 @@ constexpr CatalogueEntry kPublished[] = {
      .needs = "p even, v = 2",
      .bubble = "(p-2)/(2m+p-2), p divides m, F = B",
      .memory = "p/2+1+min(r, p-r-1), p divides m",
-     .weights = "two stages a rank: twice the model",
+     .weights = "two stages per rank: twice the model",
      .source = "Li and Hoefler, Chimera, SC 2021, section 3",
      .splits_backward = false,
      .default_chunks = 2,

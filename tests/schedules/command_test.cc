@@ -71,6 +71,8 @@ class ScheduleCommand : public testing::Test {
 TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("list 1f2b", "did you mean '1f1b'?");
   ExpectBadInput("list table.csv", "no schedule 'table.csv'; there are: ");
+  for (const char* mistyped : {"list atuo", "show atuo -p 4 -m 8", "compare 1f1b atuo -p 4 -m 8"})
+    ExpectBadInput(mistyped, "no schedule 'atuo'; did you mean 'auto'? there are: auto, ");
   ExpectBadInput("show 1f1b -p 0 -m 8", "ranks must be at least 1, not 0");
   ExpectBadInput("show 1f1b -p 4 -m 0", "micro-batches must be at least 1, not 0");
   ExpectBadInput("show 1f1b -p 4 -m -3", "micro-batches must be at least 1, not -3");

@@ -32,7 +32,7 @@ bool FromFile(const TimetableChoice& choice) { return absl::EndsWith(choice.sche
 
 absl::StatusOr<Timetable> Generate(const TimetableChoice& choice, std::optional<int> ranks,
                                    int micro_batches, int update_every) {
-  absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(choice.schedule);
+  absl::StatusOr<const CatalogueEntry*> entry = FindScheduleOrOfferAuto(choice.schedule);
   if (!entry.ok()) return entry.status();
   ScheduleRequest request{.ranks = ranks.value_or(TimetableChoice::kDefaultRanks),
                           .micro_batches = micro_batches,
