@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tools/terminal.h"
 
 namespace sluice {
@@ -29,6 +30,12 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
   return TwoColumns(absl::StrCat("  ", command->get_name()), command->get_description());
+}
+
+// Without the value that CLI11 writes behind a negation: "--pack,--no-pack", not "--no-pack{false}".
+std::string HelpFormatter::make_option_name(const CLI::Option* option, bool is_positional) const {
+  return absl::StrReplaceAll(CLI::Formatter::make_option_name(option, is_positional),
+                             {{"{false}", ""}});
 }
 
 std::string HelpFormatter::ValueName(const CLI::Option& option) {

@@ -89,6 +89,26 @@ class Help(unittest.TestCase):
                 if " " in line.strip() and not re.match(" +(sluice|source|echo|mpirun|torchrun|srun) |Example: sluice", line):
                     self.assertLessEqual(len(line), 80, f"{path}: {line}")
 
+    def test_names_are_flags_alone(self):
+        """A flag and its negation, without what CLI11 stores for them."""
+        for path, text in HELP.items():
+            self.assertNotRegex(text, r"(?m)^  -\S+\{(?:true|false)\}", path)
+        self.assertRegex(HELP["train",], r"(?m)^  --pack,--no-pack +Fill")
+
+    def test_choices_have_their_default(self):
+        """Of a flag that has a value when it is not given, plan and profile say which."""
+        for command, flags in {"plan": ("--device", "--seq", "--dtype", "--schedule", "--chunks", "--recompute", "--objective",
+                                        "--optimizer", "--zero", "--format", "--micro-batches", "--data-parallel"),
+                               "profile": ("--seq", "--dtype", "--optimizer", "--repetitions", "--stages")}.items():
+            described = re.split(r"\n  (?=-)", HELP[command,])
+            for flag in flags:
+                text = next(part for part in described if re.match(rf"{flag}[ ,]", part))
+                self.assertIn("default", text, f"{command} {flag}")
+
+    def test_says_where_weights_are_kept(self):
+        """With --master-weights they are not always in fp32."""
+        self.assertNotIn("always stored in fp32", " ".join(HELP["train",].split()))
+
     def test_names_every_exit_code(self):
         codes = re.findall(r"^  (\d+) +\S", HELP[()].split("Exit codes:\n")[1], re.MULTILINE)
         self.assertEqual(codes, ["0", "2", "3", "4", "5", "6", "130"])

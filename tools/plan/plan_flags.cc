@@ -19,7 +19,7 @@ void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
                   "Number of devices, all replicas and stages together")
       ->required();
   command.add_option("--device", flags->device,
-                     absl::StrCat("Kind of device: cpu (this processor, measured now), ",
+                     absl::StrCat("Kind of device: cpu (this processor, measured now; default), ",
                                   absl::StrJoin(BuiltInDeviceNames(), ", "),
                                   ", or a FILE.json that describes one (docs/formats)"));
   command.add_option("--memory", flags->memory, "Memory of each device, such as 80GiB");
@@ -40,8 +40,9 @@ void AddBatchFlags(CLI::App& command, PlanFlags* flags) {
       "--assume", flags->assume,
       "Read a config.json of an unknown model_type as if it were of this one, such as "
       "llama");
-  command.add_option("--seq", flags->seq, "Tokens per sample");
-  command.add_option("--dtype", flags->dtype, "Compute type: fp32 or bf16");
+  command.add_option("--seq", flags->seq, "Tokens per sample (default: the model's, at most 4096)");
+  command.add_option("--dtype", flags->dtype,
+                     "Compute type: fp32 or bf16 (default: bf16; on this processor fp32)");
   AddAdaptationFlags(command, "Options", &flags->adaptation);
   command.add_flag("--pack", flags->pack,
                    "Samples hold several documents, or targets that do not count, as those of JSON "
@@ -49,17 +50,27 @@ void AddBatchFlags(CLI::App& command, PlanFlags* flags) {
 }
 
 void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
-  command.add_option("--schedule", flags->schedule,
-                     "auto (the best of all), or a name from 'sluice schedule list'");
-  command.add_option("--chunks", flags->chunks, "Stages per device");
-  command.add_option("--recompute", flags->recompute,
-                     "Activations that the backward computes again: auto, none, selective or full");
-  command.add_option("--objective", flags->objective,
-                     "What to minimise: step (its time) or bottleneck (the slowest stage)");
+  command
+      .add_option("--schedule", flags->schedule,
+                  "auto (the best of all), or a name from 'sluice schedule list'")
+      ->capture_default_str();
+  command.add_option("--chunks", flags->chunks,
+                     "Stages per device (default: the best number that the schedule can have)");
+  command
+      .add_option("--recompute", flags->recompute,
+                  "Activations that the backward computes again: auto (chosen for each stage), "
+                  "none, selective or full")
+      ->capture_default_str();
+  command
+      .add_option("--objective", flags->objective,
+                  "What to minimise: step (its time) or bottleneck (the slowest stage)")
+      ->capture_default_str();
   command.add_option("--partition", flags->partition,
                      "Price this partition into stages, such as 0-5,6-11, and search no other");
-  command.add_option("--optimizer", flags->optimizer,
-                     "adamw or sgd; the optimizer's state takes memory");
+  command
+      .add_option("--optimizer", flags->optimizer,
+                  "adamw or sgd; the optimizer's state takes memory")
+      ->capture_default_str();
 }
 
 void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
@@ -75,12 +86,13 @@ void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
                      "number that fits into a node");
   command.add_flag("--sequence-parallel", flags->sequence_parallel,
                    "Between their products, tensor-parallel devices keep slices of the tokens");
-  command.add_option(
-      "--zero", flags->zero,
-      "1: replicas divide the optimizer's state among themselves; 2: gradients, too");
+  command
+      .add_option("--zero", flags->zero,
+                  "1: replicas divide the optimizer's state among themselves; 2: gradients, too")
+      ->capture_default_str();
   command.add_flag("--mirror", flags->mirror,
                    "Each device also keeps the state of the next one, as train --mirror does. Its "
-                   "memory is counted; its time, another update and 4 bytes a parameter, is not");
+                   "memory is counted; its time, another update and 4 bytes per parameter, is not");
   command.add_flag("--overlap-sync", flags->overlap_sync,
                    "Replicas sum gradients while the last backward runs");
 }
@@ -101,7 +113,8 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
                   "Format of the answer: text, json, svg; megatron: Megatron-LM's arguments; "
                   "torchtitan: its configuration, -o NAME.py (before 0.3: NAME.toml), with the "
                   "timetable in NAME.csv")
-      ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}));
+      ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}))
+      ->capture_default_str();
   command.add_flag("--json", flags->json, "The same as --format json");
   command
       .add_option("--width", flags->width,

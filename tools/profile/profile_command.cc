@@ -225,10 +225,13 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       ->add_option("--micro-batch-size", flags->micro_batch_size,
                    "Samples per micro-batch (default: 4)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--seq", flags->seq, "Tokens per sample")->check(CLI::PositiveNumber);
-  command->add_option("--dtype", flags->dtype, "Compute type: fp32 or bf16");
-  command->add_option("--optimizer", flags->optimizer,
-                      "adamw or sgd; the optimizer's state takes memory");
+  command->add_option("--seq", flags->seq, "Tokens per sample (default: the model's, at most 4096)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--dtype", flags->dtype, "Compute type: fp32 or bf16")->capture_default_str();
+  command
+      ->add_option("--optimizer", flags->optimizer,
+                   "adamw or sgd; the optimizer's state takes memory")
+      ->capture_default_str();
   command
       ->add_option(
           "--stages", flags->stages,
@@ -236,7 +239,8 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
           "of the layers (default: 1)")
       ->check(CLI::PositiveNumber);
   command->add_option("--repetitions", flags->repetitions, "How often each layer is measured")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command
       ->add_option("--tune", flags->tune,
                    "File to write: the fastest algorithm for each product of matrices, which "

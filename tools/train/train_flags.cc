@@ -174,7 +174,10 @@ void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
 
 void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Kernels");
-  group.Add("--dtype", flags->dtype, "Compute type. Weights are always stored in fp32")
+  group
+      .Add(
+          "--dtype", flags->dtype,
+          "Compute type: what products multiply in; --master-weights says what weights are kept in")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   group

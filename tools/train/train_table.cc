@@ -108,7 +108,7 @@ class TableOutput : public TrainOutput {
     if (HasOverlappedPairs(table))
       Print("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
     if (plan.replicas() > 1) {
-      Print("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n", plan.replicas(),
+      Print("replicas  %d: %d micro-batches per step, gradients in %d sums%s\n", plan.replicas(),
             plan.global_micro_batches(), plan.sum_groups(),
             plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()));
     }

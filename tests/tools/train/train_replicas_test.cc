@@ -42,7 +42,7 @@ TEST_F(TrainCommandTest, ReplicasAreOnePipelineWithAsManyGroups) {
   EXPECT_EQ(Summary("--stages 2 --micro-batches 2 --data-parallel 2 --zero 2")["weights_hash"],
             Summary("--stages 1 --micro-batches 4 --sum-groups 4")["weights_hash"]);
   EXPECT_THAT(Run("--stages 2 --micro-batches 2 --data-parallel 2 --zero 1").out,
-              HasSubstr("replicas  2: 4 micro-batches a step, gradients in 2 sums, ZeRO 1"));
+              HasSubstr("replicas  2: 4 micro-batches per step, gradients in 2 sums, ZeRO 1"));
 }
 
 TEST_F(TrainCommandTest, AMirrorCostsMemoryAndChangesNoBits) {

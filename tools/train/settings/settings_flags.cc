@@ -247,7 +247,8 @@ bool IsNumeric(const CLI::Option& option) {
 void AddConfigFlag(CLI::App& command) {
   command
       .add_option("--config",
-                  "TOML file of the flags that are not typed: steps = 100 for --steps 100")
+                  "TOML file with flags, such as seq = 512 for --seq 512; what is typed on the "
+                  "command line comes first")
       ->each(
           [&command](const std::string& path) { TakeSettings(command, path, ReadOrRefuse(path)); });
 }
