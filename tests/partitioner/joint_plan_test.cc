@@ -234,7 +234,10 @@ TEST(ListSettings, SaysWhatDoesNotDivide) {
   choices.micro_batch_size = 2;
   EXPECT_THAT(error(choices), HasSubstr("no multiple of the micro-batch size 2"));
   choices.data = 1;
-  EXPECT_THAT(error(choices), HasSubstr("8 ranks are more than the 4 layers"));
+  EXPECT_THAT(
+      error(choices),
+      HasSubstr("8 ranks are more than the 4 layers; every stage needs at least one: use more "
+                "replicas (--data-parallel)"));
 }
 
 }  // namespace

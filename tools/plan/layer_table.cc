@@ -96,9 +96,15 @@ class LayerTable {
     const std::string adaptation = context_.adaptation.ToString();
     Line(fmt::format("{} on {} x {}", Paint("1", context_.model), context_.DeviceCount(plan_),
                      answer_.device));
-    Line(fmt::format(
-        "  {} {}parameters in {} layers, {}", FormatCount(static_cast<double>(context_.parameters)),
-        adaptation.empty() ? "" : "trained ", layers_.size(), DTypeName(context_.dtype)));
+    // Which number each layer has: where a terminal is narrow, stages have no names of layers.
+    const int last = static_cast<int>(layers_.size()) - 1;
+    out_ +=
+        WrappedBehind("  ",
+                      fmt::format("{} {}parameters, {}, in {} layers: {}",
+                                  FormatCount(static_cast<double>(context_.parameters)),
+                                  adaptation.empty() ? "" : "trained ", DTypeName(context_.dtype),
+                                  layers_.size(), NameLayers(layers_, {0, last})),
+                      columns_);
     if (!adaptation.empty()) Line(fmt::format("  trained: {}", adaptation));
     const std::string samples =
         context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)

@@ -48,9 +48,10 @@ absl::Status NoSetting(const SettingChoices& choices) {
         absl::StrCat(why, "the ", choices.global_batch / data, " samples of a replica are no ",
                      "multiple of the micro-batch size ", *choices.micro_batch_size));
   }
-  return absl::InvalidArgumentError(absl::StrCat(choices.devices / (data * tensor),
-                                                 " ranks are more than the ", choices.layers,
-                                                 " layers; every stage needs at least one"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(choices.devices / (data * tensor), " ranks are more than the ", choices.layers,
+                   " layers; every stage needs at least one: use more replicas "
+                   "(--data-parallel) or fewer devices"));
 }
 
 // Samples of a step, of all replicas.

@@ -421,6 +421,14 @@ TEST_F(PlanCommand, TheTableIsNoWiderThanTheTerminal) {
   }
 }
 
+// Layer 0 is the embedding, so block 0 of the checkpoint is layer 1: said however narrow the table.
+TEST_F(PlanCommand, SaysWhichNumberEachLayerHas) {
+  for (const int columns : {80, 160}) {
+    EXPECT_THAT(Run("plan gpt2 --devices 2 --device h200 --schedule 1f1b", columns).out,
+                HasSubstr("124 M parameters, bf16, in 14 layers: embedding, block 0-11, head\n"));
+  }
+}
+
 TEST_F(PlanCommand, WritesOtherFormats) {
   const std::string megatron = std::string("plan ") + kGpt2 + " --format megatron";
   const Outcome given = Run(megatron + " --partition 0-3,4-7,8-11,12-13 --data-parallel 1");
