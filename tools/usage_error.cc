@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedules/generators/did_you_mean.h"
 
 namespace sluice {
@@ -57,6 +58,11 @@ std::string FlagMeant(absl::string_view flag, const CLI::App& command) {
 std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& last = LastOf(app);
   const std::vector<std::string> words = last.remaining();
+  if (words.empty() && !CommandNames(last).empty()) {
+    return absl::StrCat("'", Chosen(app),
+                        "' needs a command; there are: ", absl::StrJoin(CommandNames(last), ", "),
+                        "; ");
+  }
   const bool begins_with_flag = !words.empty() && absl::StartsWith(words.front(), "-");
   const auto word = std::find_if(words.begin(), words.end(), [](const std::string& text) {
     return !absl::StartsWith(text, "-");

@@ -17,6 +17,7 @@ namespace sluice {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -68,6 +69,18 @@ class ScheduleCommand : public testing::Test {
   std::string folder_;
 };
 
+// A rank of Chimera has two stages too, but does the work of one.
+TEST_F(ScheduleCommand, ComparisonSaysWhatChunksCost) {
+  const std::string chunks = "with v chunks a rank does v times the work\n";
+  const std::string copies = "two copies of the model (chimera)";
+  EXPECT_THAT(Run("compare 1f1b chimera -p 4 -m 8").out,
+              AllOf(HasSubstr(copies), Not(HasSubstr(chunks))));
+  EXPECT_THAT(Run("compare 1f1b zbv -p 4 -m 8").out,
+              AllOf(HasSubstr(chunks), Not(HasSubstr(copies))));
+  EXPECT_THAT(Run("compare 1f1b -p 4 -m 8").out,
+              AllOf(Not(HasSubstr(chunks)), Not(HasSubstr(copies))));
+}
+
 TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("list 1f2b", "did you mean '1f1b'?");
   ExpectBadInput("list table.csv", "no schedule 'table.csv'; there are: ");
@@ -101,7 +114,7 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
                  "bad.csv: line 2, column 5 (cell 2): '1X0' is not an action");
   ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");
   ExpectBadInput("compare -p 4", "needs -p/--ranks and -m/--micro-batches");
-  ExpectBadInput("", "subcommand");
+  ExpectBadInput("", "'sluice schedule' needs a command; there are: list, show, ");
 }
 
 TEST_F(ScheduleCommand, RefusesBadCostFiles) {

@@ -35,7 +35,7 @@ std::string FormatCaches(const Processor& processor) {
     if (cache.type == "Instruction") continue;
     parts.push_back(fmt::format(
         "L{} {} {}", cache.level, FormatBytes(cache.bytes),
-        cache.shared_by == 1 ? "a core" : fmt::format("for {} cores", cache.shared_by)));
+        cache.shared_by == 1 ? "per core" : fmt::format("for {} cores", cache.shared_by)));
   }
   return parts.empty() ? "unknown" : absl::StrJoin(parts, " · ");
 }

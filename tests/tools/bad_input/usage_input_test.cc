@@ -6,7 +6,10 @@ namespace {
 
 std::vector<BadInput> UsageInputs() {
   return {
-      {"NoCommand", "", kExitBadInput, {"ubcommand"}},
+      {"NoCommand",
+       "",
+       kExitBadInput,
+       {"'sluice' needs a command; there are: schedule, plan, ", "'sluice --help'"}},
       {"UnknownCommand",
        "trian",
        kExitBadInput,
@@ -20,7 +23,11 @@ std::vector<BadInput> UsageInputs() {
        kExitBadInput,
        {"'shwo' is no command", "did you mean 'show'?", "there are: show, ",
         "'sluice schedule --help'"}},
-      {"NoScheduleCommand", "schedule", kExitBadInput, {"ubcommand", "'sluice schedule --help'"}},
+      {"NoScheduleCommand",
+       "schedule",
+       kExitBadInput,
+       {"'sluice schedule' needs a command; there are: list, show, compare, check",
+        "'sluice schedule --help'"}},
       {"NoData", "train", kExitBadInput, {"--data"}},
       {"UnknownFlag",
        With("--step 3"),

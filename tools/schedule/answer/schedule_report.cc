@@ -147,9 +147,12 @@ ordered_json DefectsJson(const std::string& file, const Timetable& table,
 std::string ComparisonText(const std::vector<Comparison>& lines) {
   std::vector<Cells> rows = {
       {"schedule", "chunks", "makespan", "bubble", "span bubble", "bound", "gap", "peak"}};
-  bool several_chunks = false;
+  bool several_chunks = false, two_copies = false;
   for (const Comparison& line : lines) {
-    several_chunks |= !line.does_not_fit.has_value() && line.table.placement.chunks() > 1;
+    const Placement& placement = line.table.placement;
+    const bool fits = !line.does_not_fit.has_value();
+    two_copies |= fits && placement.copies() > 1;
+    several_chunks |= fits && placement.copies() == 1 && placement.chunks() > 1;
     rows.push_back(CellsOf(line));
   }
   return absl::StrCat(
@@ -157,7 +160,8 @@ std::string ComparisonText(const std::vector<Comparison>& lines) {
       "\nbubble: idle share of the makespan; span bubble: of the longest rank's span\n"
       "bound: no timetable takes less; gap: how far the makespan is above that\n"
       "peak: most (stage, micro-batch) activations that a rank holds\n",
-      several_chunks ? "costs are per stage: with v chunks a rank does v times the work\n" : "");
+      several_chunks ? "costs are per stage: with v chunks a rank does v times the work\n" : "",
+      two_copies ? "two copies of the model (chimera): each has half of the micro-batches\n" : "");
 }
 
 ordered_json ComparisonJson(const std::vector<Comparison>& lines, bool actions) {
