@@ -1,4 +1,5 @@
 """The parts that measure training."""
+import dataclasses
 import json
 import statistics
 from pathlib import Path
@@ -6,14 +7,28 @@ from pathlib import Path
 from gpu_check import process, training
 from gpu_check.kit import Skip
 
-# Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64.
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What is the same for all models of a kind."""
+    sizes: tuple  # those that are typed as flags; the preset has its own of the others
+    cudnn: bool  # whether cuDNN's attention runs it; that has no grouped queries here
+    peer: bool  # whether torch_peer.py trains it
+
+
+KINDS = {
+    "gpt2": Kind(sizes=("layers", "dim", "heads", "vocab", "seq"), cudnn=True, peer=True),
+    "qwen3": Kind(sizes=("layers", "vocab", "seq"), cudnn=False, peer=False),
+}
+# Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64. "ways": "all" that are measured
+# beside each other, or, of a model that is slow to start, "ends": what has everything, and nothing.
 MODELS = {
-    "gpt2": {"layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024, "micro_batch": 16, "micro_batches": 4,
-             "target_mfu": 0.45},
-    "gpt2-xl": {"layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024, "micro_batch": 8,
-                "micro_batches": 4, "slow_to_start": True, "target_mfu": 0.50},
-    "qwen3-0.6b": {"layers": 28, "dim": 1024, "attention": 2048, "block": 15_728_640, "vocab": 151_936, "seq": 1024,
-                   "micro_batch": 16, "micro_batches": 4, "flags": ("layers", "vocab", "seq"), "target_mfu": 0.47},
+    "gpt2": {"kind": "gpt2", "ways": "all", "layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024,
+             "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.45},
+    "gpt2-xl": {"kind": "gpt2", "ways": "ends", "layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024,
+                "micro_batch": 8, "micro_batches": 4, "target_mfu": 0.50},
+    "qwen3-0.6b": {"kind": "qwen3", "ways": "all", "layers": 28, "dim": 1024, "attention": 2048, "block": 15_728_640,
+                   "vocab": 151_936, "seq": 1024, "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.47},
 }
 # What a CPU is done with at once, to try this command where there is no GPU.
 TINY = {"layers": 2, "dim": 32, "heads": 2, "vocab": 256, "seq": 32, "micro_batch": 1, "micro_batches": 2}
@@ -21,11 +36,14 @@ STEPS = 8
 RUN_LIMIT = 120  # seconds of one run of sluice
 TUNE_LIMIT = 60  # of measuring the algorithms of its products
 PEER_LIMIT = 240  # torch.compile takes most of them
-SHAPE_FLAGS = ("layers", "dim", "heads", "vocab", "seq")
 
 
 def shape_of(kit, model, **changed):
     return {**MODELS[model], **(TINY if kit.device == "cpu" else changed)}
+
+
+def kind_of(shape):
+    return KINDS[shape["kind"]]
 
 
 def step_flops(shape):
@@ -55,8 +73,7 @@ def sluice_flags(model, shape, count=1, steps=STEPS + training.WARM_UP):
 
 
 def size_flags(shape):
-    """The preset's own sizes where "flags" does not name them."""
-    return [word for key in shape.get("flags", SHAPE_FLAGS) for word in (f"--{key}", str(shape[key]))]
+    return [word for key in kind_of(shape).sizes for word in (f"--{key}", str(shape[key]))]
 
 
 def describe(name, result):
@@ -116,9 +133,7 @@ def peer_command(kit, shape):
     command = [kit.python, Path(__file__).with_name("torch_peer.py"), "--device", kit.device, "--steps", str(STEPS),
                "--warmup", str(training.WARM_UP), "--micro-batch", str(shape["micro_batch"]), "--micro-batches",
                str(shape["micro_batches"]), "--data", kit.text()]
-    for key in SHAPE_FLAGS:
-        command += [f"--{key}", str(shape[key])]
-    return command + (["--eager"] if kit.device == "cpu" else [])
+    return command + size_flags(shape) + (["--eager"] if kit.device == "cpu" else [])
 
 
 def measure_peer(kit, clock, rows, name, shape):
@@ -141,11 +156,11 @@ def variants(kit, shape, tuned):
         return {"sluice": []}
     with_tuned = {", tuned": ["--algorithms", str(tuned)]} if tuned else {}
     ways = {"": [], ", no CUDA graphs": ["--no-cuda-graphs"], **with_tuned}
-    if "attention" not in shape:  # cuDNN's has no grouped queries here
+    if kind_of(shape).cudnn:
         cudnn = ["--attention", "cudnn"]
         ways[", cuDNN's attention"] = cudnn
         ways.update({f"{name}, cuDNN's attention": [*flags, *cudnn] for name, flags in with_tuned.items()})
-    if "slow_to_start" in shape:  # what has everything, and nothing
+    if shape["ways"] == "ends":
         last = list(ways)[-1]
         ways = {last: ways[last], "": []}
     return {f"sluice{name}": flags for name, flags in ways.items()}
@@ -180,7 +195,7 @@ def compare_with_peer(kit, clock, rows, model, shape=None):
         results.update({} if tuned else {"algorithms": row})
     runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
             for name, more in variants(kit, shape, tuned).items()}
-    if "flags" not in shape:  # the peer is GPT-2
+    if kind_of(shape).peer:
         runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
     for name, run in runs.items():
         if clock.is_up():
