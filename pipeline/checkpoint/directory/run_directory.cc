@@ -149,10 +149,11 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun
   return std::unique_ptr<RunDirectory>(new RunDirectory(run.directory, *std::move(lock)));
 }
 
-absl::StatusOr<std::vector<std::string>> RunDirectory::RemoveAfter(int64_t step) const {
+absl::StatusOr<RemovedCheckpoints> RunDirectory::RemoveAfter(int64_t step) const {
   std::vector<int64_t> steps = CheckpointsIn(directory_);
   const auto wrong = std::upper_bound(steps.begin(), steps.end(), step);
-  std::vector<std::string> removed;
+  RemovedCheckpoints removed;
+  removed.leaves_some = wrong != steps.begin();
   if (wrong == steps.end()) return removed;
   absl::Status status = wrong == steps.begin() ? RemoveLatestLink(directory_)
                                                : PointLatestLink(directory_, *std::prev(wrong));
@@ -164,7 +165,7 @@ absl::StatusOr<std::vector<std::string>> RunDirectory::RemoveAfter(int64_t step)
       return Refused(absl::StrCat(folder, " cannot be removed: ", std::strerror(errno),
                                   "; its values may be wrong: remove it, and go on with --resume"));
     }
-    removed.push_back(folder);
+    removed.paths.push_back(folder);
   }
   return removed;
 }

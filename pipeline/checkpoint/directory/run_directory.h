@@ -23,6 +23,12 @@ struct SavingRun {
   GivenHyperParameters given = {};  // by which a checkpoint decides what it knows better
 };
 
+// What RunDirectory::RemoveAfter did.
+struct RemovedCheckpoints {
+  std::vector<std::string> paths;  // those that are gone, the newest first
+  bool leaves_some = false;        // whether the run has a checkpoint still
+};
+
 // The directory of --save while it is one run's: no other run saves there as long as this lives.
 // Rank 0's process has it, from before the training until its end. Reading needs no such thing:
 // another run may resume from the directory all the while.
@@ -37,10 +43,10 @@ class RunDirectory {
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
 
   // Removes the checkpoints after `step`, of a run whose later steps were wrong, the newest first,
-  // and returns their paths. `latest` leads to the newest one that is left before any goes; without
+  // and says which they were. `latest` leads to the newest one that is left before any goes; without
   // one it is removed. An error where the link or a checkpoint cannot be removed: they are then as
   // they were, or fewer.
-  absl::StatusOr<std::vector<std::string>> RemoveAfter(int64_t step) const;
+  absl::StatusOr<RemovedCheckpoints> RemoveAfter(int64_t step) const;
 
  private:
   RunDirectory(std::string directory, std::unique_ptr<FolderLock> lock)

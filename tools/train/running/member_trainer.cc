@@ -207,12 +207,11 @@ class MemberTrainer {
     options.saving.resume = directory;
     absl::Status status = CheckOutputs(question, options, &saving_);
     if (!status.ok() || !place.lie.found()) return status;
-    absl::StatusOr<std::vector<std::string>> removed = saving_->RemoveAfter(place.lie.good_step);
+    absl::StatusOr<RemovedCheckpoints> removed = saving_->RemoveAfter(place.lie.good_step);
     if (!removed.ok()) return removed.status();
-    removed_ = *std::move(removed);
-    const absl::StatusOr<bool> has = HasCheckpoint(directory);
-    if (has.ok()) saved_ = *has;
-    return has.status();
+    removed_ = std::move(removed->paths);
+    saved_ = removed->leaves_some;
+    return absl::OkStatus();
   }
 
   TrainEvents Events(const GroupPlace& place, std::string* source) {
