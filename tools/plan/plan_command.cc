@@ -92,15 +92,24 @@ void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
   PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
                            " processes, so that ", answer.context.data_parallel,
                            answer.context.data_parallel == 1 ? " replica runs" : " replicas run"));
-  if (trainer == Trainer::kMegatron && answer.context.tensor_parallel > 1) {
+  const bool megatron = trainer == Trainer::kMegatron;
+  if (megatron && answer.context.tensor_parallel > 1) {
     PrintNotice(
         "note: set CUDA_DEVICE_MAX_CONNECTIONS=1 for them, which Megatron-LM requires for tensor "
         "parallelism on GPUs before Blackwell");
   }
+  if (const std::string trained = answer.context.adaptation.ToString(); !trained.empty()) {
+    PrintNotice(absl::StrCat(
+        "note: the plan is for ", trained, "; ",
+        megatron
+            ? "Megatron-LM's arguments cannot say that: freeze parameters and add adapters in "
+              "the script that trains, or with PEFT in NeMo"
+            : "torchtitan's file says it in a comment only: add adapters by its LoRAConverter, "
+              "and freeze other parameters in the model's code"));
+  }
   if (answer.plan.stages.front().recompute != Recompute::kSelective) return;
   PrintNotice(absl::StrCat(
-      "note: the selective recomputation of ",
-      trainer == Trainer::kMegatron ? "Megatron-LM" : "torchtitan",
+      "note: the selective recomputation of ", megatron ? "Megatron-LM" : "torchtitan",
       " drops other tensors than were counted here, so it will need other memory; --recompute none "
       "and full are the same in both"));
 }

@@ -71,8 +71,22 @@ struct Part {
 
 std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
 
-std::string Toml(const std::vector<Part>& parts, const std::string& csv, Recompute recompute) {
-  std::string text;
+// Comments on what is trained, which no key of the plan's parts says; "" where all is.
+std::string TrainedComment(const Adaptation& adaptation, TorchTitanFile file) {
+  const std::string trained = adaptation.ToString();
+  if (trained.empty()) return "";
+  return absl::StrCat(
+      "# The plan is for a model of which not all is trained: ", absl::CEscape(trained), "\n",
+      file == TorchTitanFile::kToml
+          ? "# No key here says that: freeze parameters and add adapters in the model's code.\n"
+          : "# Nothing here says that: add adapters by the LoRAConverter of\n"
+            "# torchtitan.components.lora, and freeze other parameters in the model's code.\n");
+}
+
+std::string Toml(const std::vector<Part>& parts, const std::string& csv, Recompute recompute,
+                 const Adaptation& adaptation) {
+  std::string text = TrainedComment(adaptation, TorchTitanFile::kToml);
+  if (!text.empty()) text += "\n";
   for (const Part& part : parts) {
     absl::StrAppend(&text, "[", part.name, "]\n");
     for (const auto& [key, value] : part.settings) absl::StrAppend(&text, key, " = ", value, "\n");
@@ -96,13 +110,14 @@ const char* ActivationCheckpoint(Recompute recompute) {
   return "None";
 }
 
-// $0: processes; $1: the module's name; $2: settings, a line each; $3: activation checkpointing.
+// $0: processes; $1: the module's name; $2: settings, a line each; $3: activation checkpointing; $4:
+// comments on what is trained.
 constexpr char kPython[] =
     R"py(# A plan of sluice for torchtitan 0.3 and later. In this file's folder, with any of its
 # configurations, such as the function llama3_8b of torchtitan.models.llama3:
 #
 #   PYTHONPATH=. torchrun --nproc-per-node $0 -m torchtitan.train --module $1 --config llama3.llama3_8b
-import importlib
+$4import importlib
 import pathlib
 
 from torchtitan.distributed import activation_checkpoint
@@ -126,15 +141,17 @@ def __getattr__(name):
 )py";
 
 std::string Python(const std::vector<Part>& parts, const std::string& csv, int processes,
-                   Recompute recompute) {
+                   Recompute recompute, const Adaptation& adaptation) {
   std::string settings;
   for (const Part& part : parts) {
     for (const auto& [key, value] : part.settings)
       absl::StrAppend(&settings, "    config.", part.name, ".", key, " = ", value, "\n");
   }
   const std::string module(absl::StripSuffix(csv.substr(csv.rfind('/') + 1), ".csv"));
+  std::string trained = TrainedComment(adaptation, TorchTitanFile::kPython);
+  if (!trained.empty()) trained = absl::StrCat("#\n", trained);
   return absl::Substitute(kPython, processes, absl::CEscape(module), settings,
-                          ActivationCheckpoint(recompute));
+                          ActivationCheckpoint(recompute), trained);
 }
 
 }  // namespace
@@ -170,8 +187,8 @@ absl::StatusOr<std::string> FormatTorchTitanConfig(const Plan& plan, const PlanC
        {{"local_batch_size", absl::StrCat(local_batch)},
         {"global_batch_size", absl::StrCat(local_batch * context.data_parallel)},
         {"seq_len", absl::StrCat(context.seq)}}}};
-  if (file == TorchTitanFile::kToml) return Toml(parts, csv, *recompute);
-  return Python(parts, csv, context.DeviceCount(plan), *recompute);
+  if (file == TorchTitanFile::kToml) return Toml(parts, csv, *recompute, context.adaptation);
+  return Python(parts, csv, context.DeviceCount(plan), *recompute, context.adaptation);
 }
 
 }  // namespace sluice

@@ -532,6 +532,33 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
       HasSubstr("not 'predict ahead 0'"));
 }
 
+// Whoever takes the plan learns that not all of the model is trained in it.
+TEST_F(PlanCommand, TellsOtherTrainersWhatIsTrained) {
+  const std::string asked =
+      "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --schedule 1f1b --format ";
+  const std::pair<const char*, const char*> cases[] = {
+      {" --lora r=16,alpha=32", "lora r=16,alpha=32,"}, {" --freeze '*norm*'", "freeze *norm*"}};
+  for (const auto& [flags, what] : cases) {
+    const std::string says = what;
+    SCOPED_TRACE(flags);
+    const Outcome megatron = Run(asked + "megatron" + flags);
+    ASSERT_EQ(megatron.exit_code, 0) << megatron.err;
+    EXPECT_THAT(megatron.err, HasSubstr("note: the plan is for " + says));
+    EXPECT_THAT(megatron.err, HasSubstr("Megatron-LM's arguments cannot say that"));
+    EXPECT_THAT(megatron.out, Not(HasSubstr("#")));  // they go to a command as they are
+    for (const char* name : {"trained.toml", "trained.py"}) {
+      const Outcome titan = Run(asked + "torchtitan -o " + Path(name) + flags);
+      ASSERT_EQ(titan.exit_code, 0) << titan.err;
+      EXPECT_THAT(titan.err, HasSubstr("note: the plan is for " + says));
+      EXPECT_THAT(Contents(Path(name)),
+                  HasSubstr("# The plan is for a model of which not all is trained: " + says));
+    }
+  }
+  EXPECT_THAT(Run(asked + "megatron").err, Not(HasSubstr("the plan is for")));
+  ASSERT_EQ(Run(asked + "torchtitan -o " + Path("whole.py")).exit_code, 0);
+  EXPECT_THAT(Contents(Path("whole.py")), Not(HasSubstr("not all is trained")));
+}
+
 // Parameters are those of the whole model that are trained, however it is shared out.
 TEST_F(PlanCommand, PlansAdaptersOnClustersAndSharedStages) {
   std::ofstream(Path("nodes.json"))
