@@ -65,7 +65,7 @@ struct TextWriter::Shared {
 };
 
 TextWriter::TextWriter(int out, std::function<void(int)> on_failure, int relay)
-    : shared_(std::make_shared<Shared>()) {
+    : shared_(std::make_shared<Shared>()), relayed_(relay >= 0) {
   shared_->out = out;
   shared_->relay = relay;
   shared_->on_failure = std::move(on_failure);
@@ -79,6 +79,14 @@ void TextWriter::Write(std::string text) { WriteTo(shared_->out, std::move(text)
 void TextWriter::SetMark(const OutputMark& mark) {
   const std::lock_guard lock(shared_->mutex);
   shared_->mark = mark;
+}
+
+void TextWriter::Tell(const OutputMark& mark) {
+  if (!relayed_) return;
+  std::unique_lock lock(shared_->mutex);
+  shared_->waiting.push_back({shared_->out, "", false, mark});
+  lock.unlock();
+  shared_->changed.notify_all();
 }
 
 size_t TextWriter::waiting_bytes() const {

@@ -36,6 +36,8 @@ class TextWriter {
   void Write(std::string text);
   // Of what is given to Write from now on: for whoever relays it.
   void SetMark(const OutputMark& mark);
+  // For whoever relays it, and nobody else: more of what it knows of the text before, without text.
+  void Tell(const OutputMark& mark);
   // What has been given and not been written, in bytes.
   size_t waiting_bytes() const;
   // To another descriptor. Text that may be replaced is left out where newer text of this kind
@@ -51,6 +53,7 @@ class TextWriter {
 
   // Also the thread's, which may hang in a write for longer than this object lives.
   const std::shared_ptr<Shared> shared_;
+  const bool relayed_;
   std::thread thread_;
 };
 

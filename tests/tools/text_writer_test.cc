@@ -132,8 +132,12 @@ TEST_F(TextWriterTest, HandsOverFramesWhileSomebodyTakesThem) {
   writer.Write("head\n");
   writer.SetMark({.step = 7, .unless_shown = true});
   writer.Write("seven\n");
-  const std::string frames =
-      FormatFrame({}, "head\n") + FormatFrame({.step = 7, .unless_shown = true}, "seven\n");
+  writer.Tell({.step = 7, .loss = 2.5F});
+  writer.Write("again\n");
+  const std::string frames = FormatFrame({}, "head\n") +
+                             FormatFrame({.step = 7, .unless_shown = true}, "seven\n") +
+                             FormatFrame({.step = 7, .loss = 2.5F}, "") +
+                             FormatFrame({.step = 7, .unless_shown = true}, "again\n");
   std::string read(frames.size(), '\0');
   for (size_t at = 0; at < read.size();) {
     const ssize_t got = ::read(relay[0], read.data() + at, read.size() - at);

@@ -86,8 +86,7 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
             writer_.SetMark({.step = metrics.step, .unless_shown = again});
             output->Step(metrics);
             // A table has not a row of every step.
-            writer_.SetMark({.step = metrics.step, .loss = metrics.loss});
-            writer_.Write("");
+            writer_.Tell({.step = metrics.step, .loss = metrics.loss});
             writer_.SetMark({.step = metrics.step});
             Tell([&](MetricsLog& log) { return log.Step(metrics); });
           },
