@@ -104,5 +104,33 @@ TEST(DefaultPartitionTest, AStageOnAFastRankCostsLess) {
   EXPECT_FALSE(PriceDefaultStages(layers, *timetable, {{0, 5}}).ok());
 }
 
+// Every copy of the model, and every version of its weights, has the same layers.
+TEST(DefaultPartitionTest, StagesOfOtherSchedulesCostWhatThoseOfAPlainPipelineDo) {
+  const ModelSpec spec = SmallGpt(4);
+  const TrainedLayers layers = {.spec = &spec, .batch = {.size = 2, .seq = 64}};
+  const Partition halves = {{0, 1}, {2, spec.layer_count() - 1}};
+  const auto price = [&](const char* schedule, int chunks) {
+    const absl::StatusOr<Timetable> timetable =
+        GenerateSchedule(schedule, {.ranks = 2, .micro_batches = 4, .chunks = chunks});
+    EXPECT_TRUE(timetable.ok()) << timetable.status();
+    const absl::StatusOr<StageCosts> costs = PriceDefaultStages(layers, *timetable, halves);
+    EXPECT_TRUE(costs.ok()) << costs.status();
+    EXPECT_TRUE(Simulate(ComputeOnly(*timetable), *costs).ok()) << schedule;
+    return *costs;
+  };
+  const StageCosts plain = price("1f1b", 1), versions = price("pipedream", 1);
+  const StageCosts copies = price("chimera", 2);
+  ASSERT_NE(plain.forward[0], plain.forward[1]);
+  EXPECT_EQ(versions.forward, plain.forward);
+  EXPECT_EQ(versions.backward, plain.backward);
+  ASSERT_EQ(copies.forward.size(), 4);
+  for (size_t stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(copies.forward[stage], plain.forward[stage % 2]);
+    EXPECT_EQ(copies.input_grad[stage], plain.input_grad[stage % 2]);
+    EXPECT_EQ(copies.weight_grad[stage], plain.weight_grad[stage % 2]);
+    EXPECT_EQ(copies.backward[stage], plain.backward[stage % 2]);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -60,19 +60,15 @@ std::vector<std::string> FactsOf(const PlanAnswer& answer) {
   return facts;
 }
 
-// "layers 0-13", "layers 0-4, 17-21"; of many chunks, or of operations, how many there are.
 std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>& stages) {
-  constexpr size_t kLongest = 26;
-  size_t layers = 0;
-  std::string ranges;
+  Partition ranges;
+  size_t operations = 0;
   for (const PlanStage* stage : stages) {
-    layers += stage->layers.size();
-    absl::StrAppend(&ranges, ranges.empty() ? "" : ", ",
-                    FormatPartition({{stage->layers.front(), stage->layers.back()}}));
+    operations += stage->layers.size();
+    ranges.push_back({stage->layers.front(), stage->layers.back()});
   }
-  if (answer.context.graph) return fmt::format("{} operation{}", layers, layers == 1 ? "" : "s");
-  if (ranges.size() > kLongest) return fmt::format("{} layers in {}", layers, stages.size());
-  return absl::StrCat(layers == 1 ? "layer " : "layers ", ranges);
+  if (!answer.context.graph) return LayersNote(ranges);
+  return fmt::format("{} operation{}", operations, operations == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -107,6 +103,18 @@ std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>&
         FormatBytes(static_cast<double>(plan.peak_bytes[of_rank.front()->rank])));
   }
   return RenderSvg(drawn.run, drawn.table, options);
+}
+
+std::string LayersNote(const Partition& ranges) {
+  constexpr size_t kLongest = 26;
+  int layers = 0;
+  std::string text;
+  for (const LayerRange& range : ranges) {
+    layers += range.size();
+    absl::StrAppend(&text, text.empty() ? "" : ", ", FormatPartition({range}));
+  }
+  if (text.size() > kLongest) return fmt::format("{} layers in {}", layers, ranges.size());
+  return absl::StrCat(layers == 1 ? "layer " : "layers ", text);
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "partitioner/planning/answer/answer.h"
+#include "schedules/partition.h"
 #include "schedules/simulate/simulation.h"
 #include "schedules/timetable.h"
 
@@ -20,6 +21,10 @@ DrawnStep DrawnStepOf(const Plan& plan);
 // One step of a plan as SVG, with one row per rank: its layers, its memory, and the seconds of its
 // actions. `title` and `width` as in SvgOptions. Requires a plan with a schedule.
 std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width);
+
+// What a rank holds, beside its name: "layers 0-13", "layers 0-4, 17-21"; of many ranges, how many
+// layers and ranges there are.
+std::string LayersNote(const Partition& ranges);
 
 }  // namespace sluice
 

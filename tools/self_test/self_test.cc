@@ -1,27 +1,18 @@
 #include "tools/self_test/self_test.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "models/device/cuda_device.h"
-#include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
-
-extern char** environ;
+#include "tools/memory_file.h"
+#include "tools/run_program.h"
 
 namespace sluice {
 namespace {
@@ -34,28 +25,6 @@ std::vector<std::string> Words(absl::string_view text) {
   return absl::StrSplit(text, ' ', absl::SkipEmpty());
 }
 
-// A file that has no name: nothing of it is left, however the test ends.
-class MemoryFile {
- public:
-  MemoryFile() : fd_(memfd_create("sluice-test", MFD_CLOEXEC)) {}
-  ~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  absl::Status status() const {
-    if (fd_ >= 0) return absl::OkStatus();
-    return absl::ResourceExhaustedError("there can be no more open files");
-  }
-  int fd() const { return fd_; }
-  // By which other processes open it.
-  std::string path() const { return absl::StrCat("/proc/", getpid(), "/fd/", fd_); }
-
- private:
-  const int fd_;
-};
-
 // What is read of it is as good as any text.
 std::string Text() {
   std::string text;
@@ -63,43 +32,6 @@ std::string Text() {
     absl::StrAppend(&text, day, " And the evening and the morning were day ", day * day, ".\n");
   }
   return text;
-}
-
-struct Ended {
-  int exit_code = 0;
-  std::string output;
-  std::string errors;
-};
-
-absl::StatusOr<Ended> RunProgram(const std::string& program, std::vector<std::string> arguments) {
-  const MemoryFile output, errors;
-  absl::Status status = output.status();
-  status.Update(errors.status());
-  if (!status.ok()) return status;
-  arguments.insert(arguments.begin(), "sluice");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output.fd(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, errors.fd(), STDERR_FILENO);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, program.c_str(), &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot start a process: ", std::strerror(error)));
-  }
-  int ended = 0;
-  while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) continue;
-  absl::StatusOr<std::string> out = ReadWholeFile(output.path(), kMostTextBytes);
-  absl::StatusOr<std::string> err = ReadWholeFile(errors.path(), kMostTextBytes);
-  if (!out.ok()) return out.status();
-  if (!err.ok()) return err.status();
-  const int code = WIFEXITED(ended) ? WEXITSTATUS(ended) : static_cast<int>(kExitPeerLost);
-  return Ended{code, *std::move(out), *std::move(err)};
 }
 
 // The last of its messages, without who says it.
@@ -133,7 +65,8 @@ absl::StatusOr<WayResult> TrainInWay(const std::string& program, const TrainingW
   WayResult result;
   result.way = way;
   const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<Ended> ended = RunProgram(program, arguments);
+  const absl::StatusOr<EndedProgram> ended =
+      RunProgram({.program = program, .arguments = std::move(arguments)});
   if (!ended.ok()) return ended.status();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (ended->exit_code != kExitDone) {

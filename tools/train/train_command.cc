@@ -77,9 +77,8 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   const std::unique_ptr<CommandPortions> commands = Commanded(question, &*compiled, 0, &output);
   compiled->job.options.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, true); };
   const TrainJob& job = compiled->job;
-  absl::StatusOr<TrainResult> result =
-      TrainInProcess(*compiled->plan, *job.data, job.options, output.Events(*compiled->plan),
-                     &Signals().interrupted);
+  absl::StatusOr<TrainResult> result = TrainInProcess(
+      *compiled->plan, *job.data, job.options, output.Events(*compiled), &Signals().interrupted);
   if (!result.ok()) {
     const int exit_code = EndWith(result.status());
     output.Failed();
@@ -204,7 +203,7 @@ class WorldTrainer {
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
       result = TrainRank(*compiled->plan, *job.data, job.options,
-                         leads() ? output->Events(*compiled->plan) : TrainEvents(),
+                         leads() ? output->Events(*compiled) : TrainEvents(),
                          &Signals().interrupted, world);
     }
     if (!result.ok()) {

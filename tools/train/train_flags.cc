@@ -291,7 +291,8 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
             "File for a line per step and evaluation: .jsonl, with the objects of --json, or .csv. "
             "A run that is resumed appends to it");
   group.Add("--tensorboard", flags->question.tensorboard,
-            "Directory for the same numbers in files that TensorBoard shows");
+            "Directory for the same numbers, and a picture of the timetable, in files that "
+            "TensorBoard shows");
   group.Add("--trace", flags->question.trace,
             "Write a Chrome/Perfetto trace of what each rank did to this file");
   group

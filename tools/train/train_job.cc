@@ -220,6 +220,24 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   return request;
 }
 
+absl::StatusOr<StageCosts> ExpectedCosts(const TrainQuestion& question, const RunRequest& request) {
+  const Placement& placement = request.timetable.placement;
+  TrainedLayers layers = LayersOf(question, request.spec, placement.ranks(), request.replicas);
+  if (!request.stage_members.empty()) layers.rank_speeds.clear();
+  absl::StatusOr<StageCosts> costs =
+      PriceDefaultStages(layers, request.timetable, request.partition);
+  if (!costs.ok() || request.recompute_ahead) return costs;
+  // A stage whose activations are all computed again has its forward once more before its backward.
+  for (size_t stage = 0; stage < costs->forward.size(); ++stage) {
+    const size_t in_copy = stage % request.partition.size();
+    if (in_copy >= request.recompute.size() || request.recompute[in_copy] != Recompute::kFull)
+      continue;
+    costs->backward[stage] += costs->forward[stage];
+    costs->input_grad[stage] += costs->forward[stage];
+  }
+  return costs;
+}
+
 // What the tokenizer that was given, or the model's, reads; nullptr where there is none, or bytes
 // are asked for.
 absl::StatusOr<std::unique_ptr<TextModel>> TextOf(const TrainQuestion& question) {
@@ -324,6 +342,9 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
   absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
+  absl::StatusOr<StageCosts> costs = ExpectedCosts(question, job.request);
+  if (!costs.ok()) return costs.status();
+  job.costs = *std::move(costs);
   if (opened == nullptr) {
     absl::StatusOr<std::unique_ptr<Dataset>> data =
         OpenData(question, *spec, job.request.batch.seq);

@@ -8,6 +8,7 @@
 #include "models/data/dataset.h"
 #include "pipeline/compile/plan/run_request.h"
 #include "pipeline/train/run.h"
+#include "schedules/simulate/stage_costs.h"
 #include "tools/train/train_question.h"
 
 namespace sluice {
@@ -15,6 +16,10 @@ namespace sluice {
 // An answered question: what to train, with the data set open.
 struct TrainJob {
   RunRequest request;
+  // What its stages are expected to take before anything is measured: by the FLOPs of their layers,
+  // and by what the question knows of ranks' speeds. Only ratios mean something. Of a stage that
+  // several ranks share, one of them.
+  StageCosts costs;
   std::shared_ptr<const Dataset> data;
   TrainOptions options;
 };

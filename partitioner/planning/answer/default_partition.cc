@@ -76,6 +76,26 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
       "1f1b", {.ranks = timetable.placement.ranks(), .micro_batches = timetable.micro_batches});
 }
 
+// The stages of every copy of the model cost what those of the first do. No message goes from one
+// copy to the next.
+StageCosts ForCopies(StageCosts costs, int copies) {
+  const StageCosts first = costs;
+  const auto append = [](std::vector<double>* all, const std::vector<double>& values) {
+    all->insert(all->end(), values.begin(), values.end());
+  };
+  for (int copy = 1; copy < copies; ++copy) {
+    append(&costs.forward, first.forward);
+    append(&costs.input_grad, first.input_grad);
+    append(&costs.weight_grad, first.weight_grad);
+    append(&costs.backward, first.backward);
+    append(&costs.activation_bytes, first.activation_bytes);
+    append(&costs.weight_grad_bytes, first.weight_grad_bytes);
+    costs.send.push_back(0);
+    append(&costs.send, first.send);
+  }
+  return costs;
+}
+
 }  // namespace
 
 absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
@@ -106,12 +126,15 @@ absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
                                               const Partition& partition) {
   absl::StatusOr<PartitionProblem> problem = ProblemOf(layers);
   if (!problem.ok()) return problem.status();
-  problem->timetable = &timetable;
+  const absl::StatusOr<Timetable> computed = StandIn(timetable);
+  if (!computed.ok()) return computed.status();
+  problem->timetable = &*computed;
   problem->fixed = partition;
   if (absl::Status status = ValidateProblem(*problem); !status.ok()) return status;
   const StageAssignment assignment = {partition,
                                       std::vector<Recompute>(partition.size(), Recompute::kNone)};
-  return ToStepCosts(*problem, PriceStages(*problem, assignment));
+  return ForCopies(ToStepCosts(*problem, PriceStages(*problem, assignment)),
+                   timetable.placement.copies());
 }
 
 }  // namespace sluice

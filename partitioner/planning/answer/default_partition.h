@@ -41,8 +41,9 @@ struct DefaultStages {
 absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
                                                const Timetable& timetable);
 
-// What the stages of `partition` cost on the timetable's ranks, by the same prices. Errors as above,
-// and where the partition has not as many stages as the timetable. Of one copy of the model.
+// What the stages of `partition` cost on the timetable's ranks, by the same prices; those of every
+// copy of the model cost what those of the first do. Errors as above, and where the partition has not
+// as many stages as a copy.
 absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
                                               const Timetable& timetable,
                                               const Partition& partition);

@@ -11,10 +11,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 SLUICE = os.path.abspath(sys.argv.pop(1))
 RUN = ('--layers 2 --dim 16 --heads 2 --seq 16 --stages 2 --micro-batch-size 2 --micro-batches 2 --eval-micro-batches 1 '
        '--no-pin --steps 6').split()
+# What pictures show each kind of action in.
+COLOURS = {'F': bytes([0, 114, 178]), 'B': bytes([230, 159, 0]), 'I': bytes([213, 94, 0]), 'W': bytes([0, 158, 115])}
 SHOWN = ['loss', 'grad_norm', 'lr', 'step_seconds', 'tokens_per_second', 'flops_per_second', 'bubble', 'predicted_bubble',
          'predicted_step_seconds']
 
@@ -72,6 +75,36 @@ def fields(message):
     return found
 
 
+def pixels(png):
+    """(width, height, rows of bytes) of a PNG of 8 bits per channel, RGB or RGBA; raises where it is none."""
+    if png[:8] != b'\x89PNG\r\n\x1a\n':
+        raise ValueError('no PNG')
+    chunks, at = {}, 8
+    while at < len(png):
+        length, kind = struct.unpack_from('>I4s', png, at)
+        body = png[at + 8:at + 8 + length]
+        if struct.unpack_from('>I', png, at + 8 + length)[0] != zlib.crc32(kind + body):
+            raise ValueError('wrong checksum')
+        chunks[kind] = chunks.get(kind, b'') + body
+        at += 12 + length
+    width, height, depth, colours, *_ = struct.unpack('>IIBBBBB', chunks[b'IHDR'])
+    channels = {2: 3, 6: 4}[colours]
+    if depth != 8:
+        raise ValueError(f'{depth} bits')
+    data, line = zlib.decompress(chunks[b'IDAT']), width * channels
+    rows, before = [], bytes(line)
+    for y in range(height):
+        kind, row = data[y * (line + 1)], bytearray(data[y * (line + 1) + 1:(y + 1) * (line + 1)])
+        for x, value in enumerate(row):
+            left, up = row[x - channels] if x >= channels else 0, before[x]
+            corner = before[x - channels] if x >= channels else 0
+            nearest = min((left, up, corner), key=lambda one: abs(left + up - corner - one))  # Paeth's predictor
+            row[x] = value + (0, left, up, (left + up) // 2, nearest)[kind] & 255
+        rows.append(bytes(row))
+        before = row
+    return width, height, channels, rows
+
+
 class Tensorboard(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -79,22 +112,28 @@ class Tensorboard(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / 'text').write_text('And the evening and the morning were day.\n' * 60)
 
-    def train(self, *flags):
-        result = subprocess.run([SLUICE, 'train', *flags], capture_output=True, text=True, cwd=self.folder, check=False)
+    def train(self, *flags, errors='.*', path=os.environ['PATH']):
+        result = subprocess.run([SLUICE, 'train', *flags], capture_output=True, text=True, cwd=self.folder, check=False,
+                                env={**os.environ, 'PATH': path})
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, errors)
         return result.stdout
 
     def events(self, path):
-        """(step, {tag: number}) of each event after the first two, which say that a run begins; its first step."""
+        """Its first step; (step, {tag: number}) of each event after the first two, which say that a run begins, but for
+        pictures; (step, {tag: fields of the picture})."""
         version, start, *others = [fields(record) for record in records(path.read_bytes())]
         self.assertEqual(version[3], [b'brain.Event:2'])
         self.assertEqual(fields(start[7][0]), {1: [1]})
-        numbers = []
+        numbers, pictures = [], []
         for event in others:
             self.assertLess(abs(event[1][0] - path.stat().st_mtime), 60)
             values = [fields(value) for value in fields(event[5][0])[1]]
-            numbers.append((event[2][0], {value[1][0].decode(): value[2][0] for value in values}))
-        return start[2][0], numbers
+            if 4 in values[0]:
+                pictures.append((event[2][0], {value[1][0].decode(): fields(value[4][0]) for value in values}))
+            else:
+                numbers.append((event[2][0], {value[1][0].decode(): value[2][0] for value in values}))
+        return start[2][0], numbers, pictures
 
     def check(self, numbers, printed):
         """`printed`: the lines of --json from the same step on."""
@@ -117,7 +156,7 @@ class Tensorboard(unittest.TestCase):
         printed = self.train(*flags, '--json')
         first, = (self.folder / 'board/run').iterdir()
         self.assertRegex(first.name, r'^events\.out\.tfevents\.\d{10}\.')
-        begin, numbers = self.events(first)
+        begin, numbers, _ = self.events(first)
         self.assertEqual(begin, 1)
         self.check(numbers, printed)
 
@@ -126,10 +165,46 @@ class Tensorboard(unittest.TestCase):
         (self.folder / 'out/latest').symlink_to('step-00000004')
         printed = self.train('--resume', 'out', '--steps', '7', '--json')
         second, = set((self.folder / 'board/run').iterdir()) - {first}
-        begin, numbers = self.events(second)
+        begin, numbers, pictures = self.events(second)
         self.assertEqual(begin, 5)
+        self.assertEqual([step for step, _ in pictures], [4] if shutil.which('rsvg-convert') else [])
         self.check(numbers, printed)
         self.assertEqual([step for step, _ in numbers], [5, 6, 6, 7, 7])
+
+    @unittest.skipUnless(shutil.which('rsvg-convert'), 'rsvg-convert is not there')
+    def test_has_the_timetable_as_a_picture(self):
+        bars = {}
+        for schedule, names in {'1f1b': ['F', 'B'], 'zb-h1': ['F', 'I', 'W'], 'chimera': ['F', 'B'],
+                                'pipedream': ['F', 'B']}.items():
+            with self.subTest(schedule):
+                board = f'board/{schedule}'
+                self.train('--data', 'text', *RUN, '--schedule', schedule, '--tensorboard', board, errors='^$')
+                file, = (self.folder / board).iterdir()
+                _, numbers, ((step, tags),) = self.events(file)
+                self.assertEqual(len(numbers), 6 + 1)
+                self.assertEqual((step, list(tags)), (0, ['timetable']))
+                picture = tags['timetable']
+                width, height, channels, rows = pixels(picture[4][0])
+                self.assertEqual((picture[1], picture[2], picture[3]), ([height], [width], [channels]))
+                colours = {bytes(row[x:x + 3]) for row in rows for x in range(0, len(row), channels)}
+                bars[schedule] = {name for name, colour in COLOURS.items() if colour in colours}
+                self.assertLessEqual(set(names), bars[schedule])
+        self.assertNotIn('W', bars['1f1b'])
+
+    def test_says_that_there_is_no_picture(self):
+        (self.folder / 'bin').mkdir()
+        self.train('--data', 'text', *RUN, '--tensorboard', 'none', path=str(self.folder / 'bin'),
+                   errors=r'^sluice: --tensorboard none gets no picture of the timetable: .*rsvg-convert.*librsvg2-bin\n$')
+        broken = self.folder / 'bin/rsvg-convert'
+        for code in 0, 3:
+            broken.write_text(f'#!/bin/sh\necho picture\necho it is broken >&2\nexit {code}\n')
+            broken.chmod(0o755)
+            self.train('--data', 'text', *RUN, '--tensorboard', f'broken {code}', path=str(self.folder / 'bin'),
+                       errors=fr'^sluice: .* no picture of the timetable: .*exit code {code} .*no PNG file: it is broken\n$')
+        for board in 'none', 'broken 0', 'broken 3':
+            file, = (self.folder / board).iterdir()
+            _, numbers, pictures = self.events(file)
+            self.assertEqual((len(numbers), pictures), (6 + 1, []))
 
     def test_what_cannot_be_written_is_said_before_the_training(self):
         result = subprocess.run([SLUICE, 'train', '--data', 'text', *RUN, '--tensorboard', 'text'], capture_output=True,

@@ -7,8 +7,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "models/files/file_writer.h"
@@ -26,7 +29,8 @@ enum EventField : uint32_t {
   kSession = 7
 };
 enum SummaryField : uint32_t { kValue = 1 };
-enum ValueField : uint32_t { kTag = 1, kSimpleValue = 2 };
+enum ValueField : uint32_t { kTag = 1, kSimpleValue = 2, kImage = 4 };
+enum ImageField : uint32_t { kHeight = 1, kWidth = 2, kColourSpace = 3, kEncodedImage = 4 };
 enum SessionField : uint32_t { kStatus = 1 };
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 constexpr uint64_t kStarted = 1;  // SessionLog.START
@@ -75,6 +79,34 @@ uint32_t MaskedChecksum(std::string bytes) {
   return (crc >> 15U | crc << 17U) + kMask;
 }
 
+// What a PNG file says of its picture. https://www.w3.org/TR/png/#11IHDR
+struct PngHeader {
+  uint32_t width = 0;
+  uint32_t height = 0;
+  uint64_t channels = 0;  // which is how summary.proto numbers colour spaces, up to 4: RGBA
+};
+
+absl::StatusOr<PngHeader> HeaderOf(const std::string& png) {
+  constexpr absl::string_view kBegins("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+  constexpr size_t kWidthAt = 16, kHeightAt = 20, kColoursAt = 25, kHeaderBytes = 33;
+  constexpr uint64_t kChannels[] = {1, 0, 3, 3, 2, 0, 4};  // [colour type]
+  if (png.size() < kHeaderBytes || !absl::StartsWith(png, kBegins)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a picture of ", png.size(), " bytes is no PNG: its header is missing"));
+  }
+  const auto number = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t byte = at; byte < at + sizeof(value); ++byte)
+      value = value << 8U | static_cast<unsigned char>(png[byte]);
+    return value;
+  };
+  const auto colours = static_cast<unsigned char>(png[kColoursAt]);
+  const uint64_t channels = colours < std::size(kChannels) ? kChannels[colours] : 0;
+  if (channels != 0) return PngHeader{number(kWidthAt), number(kHeightAt), channels};
+  return absl::InvalidArgumentError(
+      absl::StrCat("a PNG has colour type ", colours, ", which its format does not know"));
+}
+
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
@@ -117,6 +149,21 @@ absl::Status EventFile::AddScalars(int64_t step, const std::vector<Scalar>& scal
     PutFixed(static_cast<float>(number), &value);
     PutBytes(kValue, value, &summary);
   }
+  PutBytes(kSummary, summary, &event);
+  return AddRecord(event);
+}
+
+absl::Status EventFile::AddPng(int64_t step, const std::string& tag, const std::string& png) {
+  const absl::StatusOr<PngHeader> header = HeaderOf(png);
+  if (!header.ok()) return header.status();
+  std::string image, value, summary, event = EventAt(step);
+  PutNumber(kHeight, header->height, &image);
+  PutNumber(kWidth, header->width, &image);
+  PutNumber(kColourSpace, header->channels, &image);
+  PutBytes(kEncodedImage, png, &image);
+  PutBytes(kTag, tag, &value);
+  PutBytes(kImage, image, &value);
+  PutBytes(kValue, value, &summary);
   PutBytes(kSummary, summary, &event);
   return AddRecord(event);
 }

@@ -30,6 +30,8 @@ class EventFile {
   // shown.
   absl::Status AddStart(int64_t step);
   absl::Status AddScalars(int64_t step, const std::vector<Scalar>& scalars);
+  // A picture: the bytes of a PNG file. InvalidArgument where they are none.
+  absl::Status AddPng(int64_t step, const std::string& tag, const std::string& png);
 
  private:
   EventFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

@@ -11,21 +11,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "tools/svg_to_png.h"
 #include "tools/train/log/event_file.h"
 #include "tools/train/log/records.h"
+#include "tools/train/log/timetable_picture.h"
 
 namespace sluice {
 namespace {
 
 class EventLog : public MetricsLog {
  public:
-  explicit EventLog(std::string directory) : directory_(std::move(directory)) {}
+  EventLog(std::string directory, std::function<void(const std::string&)> notice)
+      : directory_(std::move(directory)), notice_(std::move(notice)) {}
 
-  absl::Status Begin(const RunPlan&, int64_t step) override {
+  absl::Status Begin(const RunPlan& plan, const StageCosts& costs, int64_t step) override {
     absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(directory_);
     if (!file.ok()) return file.status();
     file_ = *std::move(file);
-    return file_->AddStart(step + 1);
+    absl::Status status = file_->AddStart(step + 1);
+    return status.ok() ? AddTimetable(plan, costs, step) : status;
   }
 
   absl::Status Step(const StepMetrics& m) override {
@@ -46,14 +50,37 @@ class EventLog : public MetricsLog {
   }
 
  private:
+  absl::Status AddTimetable(const RunPlan& plan, const StageCosts& costs, int64_t step) {
+    const absl::StatusOr<std::string> svg = DrawTimetable(plan, costs);
+    if (!svg.ok()) return WithoutTimetable(svg.status());
+    // A group of ranks that goes on with the plan of the last one has its image.
+    if (*svg == drawn_) return absl::OkStatus();
+    const absl::StatusOr<std::string> png = SvgToPng(*svg);
+    if (!png.ok()) return WithoutTimetable(png.status());
+    drawn_ = *svg;
+    return file_->AddPng(step, "timetable", *png);
+  }
+
+  absl::Status WithoutTimetable(const absl::Status& why) {
+    if (!std::exchange(told_, true)) {
+      notice_(absl::StrCat("--tensorboard ", directory_,
+                           " gets no picture of the timetable: ", why.message()));
+    }
+    return absl::OkStatus();
+  }
+
   const std::string directory_;
+  const std::function<void(const std::string&)> notice_;
+  std::string drawn_;  // the SVG of the last image
+  bool told_ = false;  // that there is none
   std::unique_ptr<EventFile> file_;
 };
 
 }  // namespace
 
-std::unique_ptr<MetricsLog> MakeEventLog(const std::string& directory) {
-  return std::make_unique<EventLog>(directory);
+std::unique_ptr<MetricsLog> MakeEventLog(const std::string& directory,
+                                         std::function<void(const std::string&)> notice) {
+  return std::make_unique<EventLog>(directory, std::move(notice));
 }
 
 absl::Status CheckEventLog(const std::string& directory) {

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/train/run.h"
+#include "schedules/simulate/stage_costs.h"
 
 namespace sluice {
 
@@ -16,7 +17,8 @@ class MetricsLog {
   virtual ~MetricsLog() = default;
   // Before the first step of this process's ranks: `step` steps have been taken. What the log says of
   // later ones is no longer true, since the run goes on from a checkpoint before them.
-  virtual absl::Status Begin(const RunPlan& plan, int64_t step) = 0;
+  // `costs`: what the plan's stages are expected to take (TrainJob::costs).
+  virtual absl::Status Begin(const RunPlan& plan, const StageCosts& costs, int64_t step) = 0;
   // Each step and each evaluation is kept once, whoever tells of it again.
   virtual absl::Status Step(const StepMetrics& metrics) = 0;
   virtual absl::Status Evaluated(const Evaluation& evaluation) = 0;

@@ -57,7 +57,7 @@ class RunLog : public MetricsLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  absl::Status Begin(const RunPlan& plan, int64_t step) override {
+  absl::Status Begin(const RunPlan& plan, const StageCosts&, int64_t step) override {
     mirror_bytes_ = MirrorBytes(plan);
     last_step_ = last_evaluated_ = 0;
     std::vector<LogRecord> records;

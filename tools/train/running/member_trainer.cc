@@ -223,7 +223,7 @@ class MemberTrainer {
         output_->TakeOver(compiled_);
       }
     }
-    TrainEvents events = output_->Events(*compiled_.plan);
+    TrainEvents events = output_->Events(compiled_);
     WatchSpeeds(place, &events);
     events.on_resume = [print = events.on_resume, source](const ResumedRun& run) {
       *source = run.from_memory ? "memory" : "checkpoint";

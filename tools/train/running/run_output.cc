@@ -37,7 +37,10 @@ RunOutput::RunOutput(const TrainQuestion& question, int relay)
       output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
       overwrites_(question.overwrite),
       settings_(question.options.saving.directory, question.settings) {
-  if (!question.tensorboard.empty()) logs_.push_back({MakeEventLog(question.tensorboard)});
+  if (!question.tensorboard.empty()) {
+    logs_.push_back(
+        {MakeEventLog(question.tensorboard, [this](const std::string& text) { Notice(text); })});
+  }
   if (question.log.empty()) return;
   absl::StatusOr<std::unique_ptr<MetricsLog>> log = MakeRunLog(question.log);
   logs_.push_back(log.ok() ? Log{*std::move(log)} : Log{nullptr, log.status()});
@@ -48,14 +51,13 @@ void RunOutput::Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell) {
     if (!log.status.ok()) continue;
     log.status = tell(*log.log);
     if (log.status.ok()) continue;
-    writer_.WriteTo(STDERR_FILENO, NoticeLine(absl::StrCat(DescribeError(log.status),
-                                                           "; the run goes on without its log")));
+    Notice(absl::StrCat(DescribeError(log.status), "; the run goes on without its log"));
   }
 }
 
 void RunOutput::KeepSettings() {
   const absl::Status status = settings_.Keep();
-  if (!status.ok()) writer_.WriteTo(STDERR_FILENO, NoticeLine(DescribeError(status)));
+  if (!status.ok()) Notice(DescribeError(status));
 }
 
 void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question) {
@@ -64,7 +66,7 @@ void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question
   output_->Start(*compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
 }
 
-TrainEvents RunOutput::Events(const RunPlan& plan) {
+TrainEvents RunOutput::Events(const CompiledJob& compiled) {
   TrainOutput* const output = output_.get();
   return {
       .on_resume =
@@ -75,8 +77,10 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
       // With its first checkpoint at the latest. What is there, of another run or of this one as it
       // was started before, stays until then.
       .on_begin =
-          [this, &plan](int64_t step) {
-            Tell([&](MetricsLog& log) { return log.Begin(plan, step); });
+          [this, &compiled](int64_t step) {
+            Tell([&](MetricsLog& log) {
+              return log.Begin(*compiled.plan, compiled.job.costs, step);
+            });
             if (!overwrites_ && !settings_.HasOlder()) KeepSettings();
           },
       .on_step =
@@ -102,9 +106,8 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
           },
       .on_failed_checkpoint =
           [this](const absl::Status& status) {
-            writer_.WriteTo(STDERR_FILENO,
-                            NoticeLine(absl::StrCat(DescribeError(status),
-                                                    "; the run goes on without this checkpoint")));
+            Notice(
+                absl::StrCat(DescribeError(status), "; the run goes on without this checkpoint"));
           },
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }

@@ -1,12 +1,16 @@
 #ifndef SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_
 #define SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_
 
+#include <unistd.h>
+
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tools/command.h"
 #include "tools/text_writer.h"
 #include "tools/train/log/metrics_log.h"
 #include "tools/train/running/compiled_job.h"
@@ -27,8 +31,8 @@ class RunOutput {
   void TakeOver(const CompiledJob& compiled) {
     output_->TakeOver(*compiled.plan, compiled.job.options.training.steps);
   }
-  // Of a run of `plan`, which must outlive them.
-  TrainEvents Events(const RunPlan& plan);
+  // Of the run `compiled`, which must outlive them.
+  TrainEvents Events(const CompiledJob& compiled);
   // This rank's group goes on where another one has ended.
   void Continued(const ContinuedRun& run);
   // What was shown of later steps than run.step was wrong.
@@ -53,6 +57,7 @@ class RunOutput {
   };
 
   void KeepSettings();
+  void Notice(const std::string& text) { writer_.WriteTo(STDERR_FILENO, NoticeLine(text)); }
   void Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell);
 
   static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
