@@ -151,6 +151,11 @@ class Components(unittest.TestCase):
         build = WORK / "schedules_build"
         done("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", "-DSLUICE_COMPONENTS=schedules", *without(OTHER_PACKAGES))
         self.assertEqual(self.libraries(build), {"libsluice_schedules.a"})
+        prefix = WORK / "not_built"
+        refused = run("cmake", "--install", build, "--prefix", prefix)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("libsluice_schedules.a is not built yet, so nothing is installed", " ".join(refused.stderr.split()))
+        self.assertFalse(prefix.exists())
 
     def test_what_components_stand_on_is_built_too(self):
         build = WORK / "planner_build"

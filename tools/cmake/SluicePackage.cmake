@@ -35,6 +35,15 @@ set(HEADERS \"${chosen}\")" COMPONENT development)
   install(SCRIPT ${package}/InstallHeaders.cmake COMPONENT development)
 endfunction()
 
+# Half an installation would be worse than none.
+get_property(archives GLOBAL PROPERTY SLUICE_INSTALLED_ARCHIVES)
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/package/check_built.cmake CONTENT "foreach(file IN ITEMS ${archives})
+  if(NOT EXISTS \"\${file}\")
+    message(FATAL_ERROR \"\${file} is not built yet, so nothing is installed; build all first: cmake --build ${PROJECT_BINARY_DIR}\")
+  endif()
+endforeach()
+")
+
 set(SLUICE_LIBRARIES "")
 foreach(component IN LISTS SLUICE_COMPONENTS)
   if(NOT SLUICE_ROOMS_${component})

@@ -31,6 +31,10 @@ function(sluice_install_library name)
   sluice_component_of(${name} component)
   set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME room_${name})
   install(TARGETS sluice_${name} EXPORT sluice_${component} COMPONENT development)
+  get_target_property(type sluice_${name} TYPE)
+  if(type STREQUAL STATIC_LIBRARY)
+    set_property(GLOBAL APPEND PROPERTY SLUICE_INSTALLED_ARCHIVES $<TARGET_FILE:sluice_${name}>)
+  endif()
 endfunction()
 
 # sluice_test(NAME SOURCES... LINKS...): one GoogleTest binary, registered with CTest under its name. Those that may take the
