@@ -111,7 +111,7 @@ class MegatronReader:
         """Raises where Megatron refuses `plan`, printed for `asked`, or reads of it something else than was asked.
         `notes` are what sluice says beside the arguments: the numbers of processes and replicas, the environment."""
         from megatron.core.num_microbatches_calculator import ConstantNumMicroBatchesCalculator
-        processes, replicas = map(int, re.search(r"start (\d+) processes, so that (\d+) replica", notes).groups())
+        processes, replicas = map(int, re.search(r"start (\d+) processes: (\d+) replica", notes).groups())
         connections = re.search(r"CUDA_DEVICE_MAX_CONNECTIONS=(\d+)", notes)
         typed = [*ANY_MODEL.split(), *SHAPES[model].split(), *plan]
         args = self.validated(typed, processes, connections and connections[1])

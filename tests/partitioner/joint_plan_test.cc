@@ -229,7 +229,7 @@ TEST(ListSettings, SaysWhatDoesNotDivide) {
   choices.tensor = 1;
   EXPECT_THAT(error(choices), HasSubstr("data 3 x tensor 1 does not divide"));
   choices.data = 4;
-  EXPECT_THAT(error(choices), HasSubstr("6 samples do not share out over 4 replicas"));
+  EXPECT_THAT(error(choices), HasSubstr("6 samples cannot be divided evenly among 4 replicas"));
   choices.data = 2;
   choices.micro_batch_size = 2;
   EXPECT_THAT(error(choices), HasSubstr("no multiple of the micro-batch size 2"));

@@ -236,7 +236,7 @@ TEST(MakePlan, NamesWhatIsWrong) {
   EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("chunk"));
   request = SomeRequest(costs, 2, 4);
   request.partition = *EvenPartition(6, 3);
-  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("do not share out over 2 devices"));
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("cannot be divided evenly among 2 devices"));
 }
 
 TEST(LayerCosts, RefuseWhatIsNotANumber) {

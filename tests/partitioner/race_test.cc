@@ -123,7 +123,7 @@ TEST(Race, MayEndBetweenWaves) {
 TEST(Race, SaysHowMuchLonger) {
   EXPECT_EQ(WhyLonger(1.5, 1, true), "+50.0 % (best found; proved slower)");
   EXPECT_EQ(WhyLonger(1.031, 1, false), "+3.1 % (best found; not proved slower)");
-  EXPECT_EQ(WhyLonger(2, 2, true), "as fast, but keeps as much or more in flight");
+  EXPECT_EQ(WhyLonger(2, 2, true), "as fast, with as many or more micro-batches in flight");
 }
 
 }  // namespace

@@ -90,8 +90,9 @@ absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
 // What the arguments or the configuration do not say.
 void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
   PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
-                           " processes, so that ", answer.context.data_parallel,
-                           answer.context.data_parallel == 1 ? " replica runs" : " replicas run"));
+                           " processes: ", answer.context.data_parallel,
+                           answer.context.data_parallel == 1 ? " replica" : " replicas",
+                           " of the pipeline"));
   const bool megatron = trainer == Trainer::kMegatron;
   if (megatron && answer.context.tensor_parallel > 1) {
     PrintNotice(

@@ -108,12 +108,12 @@ class TableOutput : public TrainOutput {
     if (HasOverlappedPairs(table))
       Print("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
     if (plan.replicas() > 1) {
-      Print("replicas  %d: %d micro-batches per step, gradients in %d sums%s\n", plan.replicas(),
-            plan.global_micro_batches(), plan.sum_groups(),
+      Print("replicas  %d: %d micro-batches per step, gradients summed in %d groups%s\n",
+            plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
             plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()));
     }
     if (plan.has_stage_members()) {
-      Print("replicas  %s of the stages, gradients in %d sums%s\n",
+      Print("replicas  %s of the stages, gradients summed in %d groups%s\n",
             absl::StrJoin(request.stage_members, ", "), plan.sum_groups(),
             plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()));
     }

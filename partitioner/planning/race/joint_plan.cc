@@ -167,7 +167,8 @@ class JointPlanner {
       const double longer = contestant.result.seconds / best - 1;
       return absl::StrFormat("+%.1f %% with %s", 100 * longer, contestant.plan().description);
     }
-    if (contestant.result.outcome == RaceOutcome::kSlower) return "proved slower, where it fits";
+    if (contestant.result.outcome == RaceOutcome::kSlower)
+      return "proved slower with every partition that fits";
     const bool by_floor = !contestant.tried() && contestant.floor < kInfinity &&
                           contestant.floor >= best / (1 + request_.common.gap);
     if (!by_floor) return std::string(contestant.WhyNone().message());

@@ -44,7 +44,7 @@ absl::Status CheckRequest(const PlanRequest& request) {
   if (request.partition &&
       (request.partition->size() % static_cast<size_t>(request.devices)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("the partition's ", request.partition->size(),
-                                                   " stages do not share out over ",
+                                                   " stages cannot be divided evenly among ",
                                                    request.devices, " devices"));
   }
   return absl::OkStatus();

@@ -59,7 +59,7 @@ void Race::RunWave(const std::vector<Contestant*>& wave, int64_t budget) {
 
 std::string WhyLonger(double seconds, double best_seconds, bool proved) {
   const double longer = seconds / best_seconds - 1;
-  if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
+  if (longer <= kProofTolerance) return "as fast, with as many or more micro-batches in flight";
   return absl::StrFormat("+%.1f %% (best found; %sproved slower)", 100 * longer,
                          proved ? "" : "not ");
 }

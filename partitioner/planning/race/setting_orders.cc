@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<std::vector<int>>> DeviceOrders(const std::vector<int
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (kinds[kind] % shared != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          kinds[kind], " devices of one kind do not share out over stages of ", shared));
+          kinds[kind], " devices of one kind cannot be divided evenly among stages of ", shared));
     }
     order.insert(order.end(), kinds[kind] / shared, static_cast<int>(kind));
   }

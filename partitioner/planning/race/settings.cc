@@ -35,13 +35,13 @@ absl::Status NoSetting(const SettingChoices& choices) {
         absl::StrCat(why, "data ", data, " x tensor ", tensor, " does not divide them"));
   }
   if (!choices.data && choices.devices / tensor > choices.layers && choices.global_batch % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(why, choices.global_batch,
-                                                   " samples do not share out over replicas, and ",
-                                                   choices.layers, " layers not over all of them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        why, choices.global_batch, " samples cannot be divided evenly among replicas, and ",
+        choices.layers, " layers not over all of them"));
   }
   if (choices.global_batch % data != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        why, choices.global_batch, " samples do not share out over ", data, " replicas"));
+        why, choices.global_batch, " samples cannot be divided evenly among ", data, " replicas"));
   }
   if (choices.micro_batch_size && choices.global_batch / data % *choices.micro_batch_size != 0) {
     return absl::InvalidArgumentError(

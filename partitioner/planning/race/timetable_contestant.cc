@@ -79,7 +79,7 @@ std::string TimetableContestant::WhySlower() const {
   const PartitionProblem problem = ProblemOf(*request_, *candidate_, request_->partition);
   const Feasible feasible(problem);
   const std::vector<RangeCost> stages = PriceStages(problem, feasible.LeastMemory());
-  if (feasible.Fits(stages)) return "proved slower, where it fits";
+  if (feasible.Fits(stages)) return "proved slower with every partition that fits";
   return absl::StrCat("needs ", DescribeMemory(feasible.LargestBytes(stages)), " a device");
 }
 

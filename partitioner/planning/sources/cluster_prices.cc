@@ -61,12 +61,13 @@ absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) c
 
 absl::Status ClusterPrices::CheckShares(const Parallel& parallel) const {
   if (config_.heads % parallel.tensor != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(config_.heads, " heads do not share out over ",
+    return absl::InvalidArgumentError(absl::StrCat(config_.heads,
+                                                   " heads cannot be divided evenly among ",
                                                    parallel.tensor, " tensor-parallel devices"));
   }
   if (parallel.sequence && seq_ % parallel.tensor != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--sequence-parallel: ", seq_, " tokens do not share out over ", parallel.tensor,
+        "--sequence-parallel: ", seq_, " tokens cannot be divided evenly among ", parallel.tensor,
         " tensor-parallel devices; give a --seq that is a multiple, or leave the flag out"));
   }
   // MoELayer.forward (megatron/core/transformer/moe/moe_layer.py) raises a ValueError.

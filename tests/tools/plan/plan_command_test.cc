@@ -470,7 +470,7 @@ TEST_F(PlanCommand, AsksOfMegatronOnlyWhatItRuns) {
   EXPECT_EQ(Run(odd).exit_code, 0);
   const Outcome unequal = Run(odd + " --sequence-parallel");
   EXPECT_EQ(unequal.exit_code, 2);
-  EXPECT_THAT(unequal.err, HasSubstr("1001 tokens do not share out over 2"));
+  EXPECT_THAT(unequal.err, HasSubstr("1001 tokens cannot be divided evenly among 2"));
 
   const std::string gpt2 = std::string("plan ") + kGpt2 + " --format megatron";
   EXPECT_THAT(Run(gpt2 + " --optimizer sgd --overlap-sync").out,
@@ -488,7 +488,7 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
       Run(asked + " --schedule interleaved --chunks 2 --data-parallel 2 --tensor-parallel 2 -o " +
           toml);
   ASSERT_EQ(looped.exit_code, 0) << looped.err;
-  EXPECT_THAT(looped.err, HasSubstr("note: start 8 processes, so that 2 replicas run"));
+  EXPECT_THAT(looped.err, HasSubstr("note: start 8 processes: 2 replicas of the pipeline"));
   const std::string text = Contents(toml);
   for (const std::string& line :
        {std::string("pipeline_parallel_degree = 2\n"), std::string("tensor_parallel_degree = 2\n"),

@@ -41,8 +41,9 @@ TEST_F(TrainCommandTest, ReplicasAreOnePipelineWithAsManyGroups) {
   // Without --sum-groups, ZeRO 2 sums every micro-batch over the replicas separately.
   EXPECT_EQ(Summary("--stages 2 --micro-batches 2 --data-parallel 2 --zero 2")["weights_hash"],
             Summary("--stages 1 --micro-batches 4 --sum-groups 4")["weights_hash"]);
-  EXPECT_THAT(Run("--stages 2 --micro-batches 2 --data-parallel 2 --zero 1").out,
-              HasSubstr("replicas  2: 4 micro-batches per step, gradients in 2 sums, ZeRO 1"));
+  EXPECT_THAT(
+      Run("--stages 2 --micro-batches 2 --data-parallel 2 --zero 1").out,
+      HasSubstr("replicas  2: 4 micro-batches per step, gradients summed in 2 groups, ZeRO 1"));
 }
 
 TEST_F(TrainCommandTest, AMirrorCostsMemoryAndChangesNoBits) {
