@@ -8,8 +8,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Debian's names of licences, as SPDX has them.
 SPDX = {"Expat": "MIT", "Expat with embedded exception": "MIT", "BSD-3-clause": "BSD-3-Clause", "BSD-2-clause": "BSD-2-Clause",
-        "BSD-C3": "BSD-3-Clause", "GPL-3+": "GPL-3.0-or-later", "LGPL-2+": "LGPL-2.0-or-later",
-        "BSD-3-Clause+CLA": "BSD-3-Clause", "GPL-2": "GPL-2.0-only", "OpenSSH": "SSH-OpenSSH",
+        "BSD-C3": "BSD-3-Clause", "GPL-2+": "GPL-2.0-or-later", "GPL-3+": "GPL-3.0-or-later", "LGPL-2+": "LGPL-2.0-or-later",
+        "BSD-2-Clause-alike": "BSD-2-Clause", "BSD-3-Clause+CLA": "BSD-3-Clause", "GPL-2": "GPL-2.0-only", "OpenSSH": "SSH-OpenSSH",
         "APACHE-2-LLVM-EXCEPTIONS": "Apache-2.0 WITH LLVM-exception",
         "BSD-3-clause-Cambridge with BINARY LIBRARY-LIKE PACKAGES exception": "BSD-3-Clause"}
 
