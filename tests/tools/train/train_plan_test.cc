@@ -79,8 +79,9 @@ std::string TrainByPlanAndOnOneStage(const TempFolder& folder, const std::string
       train, " --stages 1 --micro-batches ", micro_batches, " --sum-groups ", micro_batches)));
   const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
   EXPECT_EQ(weights(result.out), weights(one.out));
-  EXPECT_THAT(result.out, HasSubstr(absl::StrCat("replicas  2, 1 of the stages, gradients in ",
-                                                 micro_batches, " sums")));
+  EXPECT_THAT(result.out,
+              HasSubstr(absl::StrCat("replicas  2, 1 of the stages, gradients summed in ",
+                                     micro_batches, " groups")));
   return result.out;
 }
 
