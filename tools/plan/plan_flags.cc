@@ -41,14 +41,18 @@ void AddBatchFlags(CLI::App& command, PlanFlags* flags) {
       "Read a config.json of an unknown model_type as if it were of this one, such as "
       "llama");
   command.add_option("--seq", flags->seq, "Tokens per sample (default: the model's, at most 4096)");
-  command.add_option("--dtype", flags->dtype,
-                     "Compute type: fp32 or bf16 (default: bf16; on this processor fp32)");
+  command
+      .add_option("--dtype", flags->dtype,
+                  "Compute type: fp32 or bf16 (default: bf16; on this processor fp32)")
+      ->type_name("TEXT:{fp32,bf16}");
   AddAdaptationFlags(command, "Options", &flags->adaptation);
   command.add_flag("--pack", flags->pack,
                    "Samples hold several documents, or targets that do not count, as those of JSON "
                    "lines do: every stage reads where documents begin");
 }
 
+// Types with choices, as CLI::IsMember would name them for --help and completion; a wrong value is
+// refused with the question (plan_choices.cc), in words that other readers of questions share.
 void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
   command
       .add_option("--schedule", flags->schedule,
@@ -60,16 +64,19 @@ void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
       .add_option("--recompute", flags->recompute,
                   "Activations that the backward computes again: auto (chosen for each stage), "
                   "none, selective or full")
+      ->type_name("TEXT:{auto,none,selective,full}")
       ->capture_default_str();
   command
       .add_option("--objective", flags->objective,
                   "What to minimise: step (its time) or bottleneck (the slowest stage)")
+      ->type_name("TEXT:{step,bottleneck}")
       ->capture_default_str();
   command.add_option("--partition", flags->partition,
                      "Price this partition into stages, such as 0-5,6-11, and search no other");
   command
       .add_option("--optimizer", flags->optimizer,
                   "adamw or sgd; the optimizer's state takes memory")
+      ->type_name("TEXT:{adamw,sgd}")
       ->capture_default_str();
 }
 
@@ -89,6 +96,7 @@ void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
   command
       .add_option("--zero", flags->zero,
                   "1: replicas divide the optimizer's state among themselves; 2: gradients, too")
+      ->type_name("INT:{0,1,2}")
       ->capture_default_str();
   command.add_flag("--mirror", flags->mirror,
                    "Each device also keeps the state of the next one, as train --mirror does. Its "
