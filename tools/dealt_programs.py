@@ -5,22 +5,30 @@ names: the tests in the K-th of N parts; those and the tests with a source that 
 and the targets of the build that the latter run. Tests that run one program are in one part.
 """
 
-import json
 import pathlib
-import subprocess
+import re
+import shlex
 import sys
 
 import changed_cases
 
 
-def targets_of(test, build):
-    """The targets that a test runs: a program of its own, or those that a script is given as arguments."""
-    return [pathlib.Path(word).name for word in test.get("command", []) if word.startswith(f"{build}/")]
+def commands_of(build):
+    """{test: its command}, by the files that CTest reads. (What CTest prints has no command of a program that is not built.)"""
+    return {name: shlex.split(command)
+            for file in build.rglob("CTestTestfile.cmake")
+            for name, command in re.findall(r"^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$", file.read_text(), re.MULTILINE)}
 
 
-def deal(tests, build, part, parts, changed):
-    """(names in the part, names to build, targets) of `tests`, CTest's description; `changed` are programs to build at any rate."""
-    programs = {test["name"]: targets_of(test, build) for test in tests}
+def targets_of(command, build):
+    """The targets that a test runs: a program of its own, or those that a script is given; no folders that flags name."""
+    return [pathlib.Path(word).name for before, word in zip(["", *command], command)
+            if word.startswith(f"{build}/") and not before.startswith("--")]
+
+
+def deal(commands, build, part, parts, changed):
+    """(names in the part, names to build, targets) of the tests; `changed` are programs to build at any rate."""
+    programs = {name: targets_of(command, build) for name, command in commands.items()}
     for name, targets in programs.items():
         if not targets:
             raise ValueError(f"the test {name} names no program of {build}: its command has to")
@@ -34,9 +42,9 @@ def deal(tests, build, part, parts, changed):
 def main(build, part, since, *names):
     build = pathlib.Path(build).resolve()
     part, parts = map(int, part.split("/"))
-    shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
-    tests = [test for test in json.loads(shown.stdout)["tests"] if test["name"] in names]
-    for line in deal(tests, build, part, parts, changed_cases.changed_since(since, build) if since else {}):
+    known = commands_of(build)
+    commands = {name: known[name] for name in names}
+    for line in deal(commands, build, part, parts, changed_cases.changed_since(since, build) if since else {}):
         print(" ".join(line))
 
 

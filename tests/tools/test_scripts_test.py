@@ -47,19 +47,30 @@ class ChangedCasesTest(unittest.TestCase):
 
 
 class DealtProgramsTest(unittest.TestCase):
-    TESTS = [{"name": "csv_test", "command": ["/b/tests/csv_test"]},
-             {"name": "csv_test_slow", "command": ["/b/tests/csv_test", "--slow"]},
-             {"name": "is_test", "command": ["/b/tests/is_test"]},
-             {"name": "runs_test", "command": ["/bin/python3", "/src/runs_test.py", "/b/tools/sluice", "/b/tests/rank"]},
-             {"name": "svg_test", "command": ["/b/tests/svg_test"]}]
+    TESTFILE = """
+add_test([=[csv_test]=] "/b/tests/csv_test")
+set_tests_properties([=[csv_test]=] PROPERTIES  COST "600" TIMEOUT "600")
+add_test([=[csv_test_slow]=] "/b/tests/csv_test" "--slow")
+add_test([=[is_test]=] "/b/tests/is_test")
+add_test([=[runs_test]=] "/bin/python3" "/src/runs_test.py" "/b/tools/sluice" "/b/tests/rank" "--into" "/b/tests/out of it")
+add_test([=[svg_test]=] "/b/tests/svg_test")
+subdirs("more")
+"""
+
+    def setUp(self):
+        with tempfile.TemporaryDirectory() as folder:
+            inner = Path(folder) / "tests"
+            inner.mkdir()
+            (inner / "CTestTestfile.cmake").write_text(self.TESTFILE)
+            self.commands = dealt_programs.commands_of(Path(folder))
 
     def deal(self, part, parts, changed=()):
-        return dealt_programs.deal(self.TESTS, Path("/b"), part, parts, changed)
+        return dealt_programs.deal(self.commands, Path("/b"), part, parts, changed)
 
     def test_each_test_has_one_turn(self):
         for parts in range(1, 7):
             turns = [name for part in range(1, parts + 1) for name in self.deal(part, parts)[0]]
-            self.assertEqual(sorted(turns), [test["name"] for test in self.TESTS])
+            self.assertEqual(sorted(turns), ["csv_test", "csv_test_slow", "is_test", "runs_test", "svg_test"])
 
     def test_what_is_built_is_what_the_tests_run_and_what_has_changed(self):
         self.assertEqual(self.deal(1, 4), (["csv_test", "csv_test_slow"], ["csv_test", "csv_test_slow"], ["csv_test"]))
@@ -68,7 +79,7 @@ class DealtProgramsTest(unittest.TestCase):
 
     def test_a_test_that_names_no_program_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "the test lost_test names no program of /b"):
-            dealt_programs.deal([{"name": "lost_test", "command": ["/bin/true"]}], Path("/b"), 1, 1, {})
+            dealt_programs.deal({"lost_test": ["/bin/true"]}, Path("/b"), 1, 1, {})
 
 
 class TestSummaryTest(unittest.TestCase):
