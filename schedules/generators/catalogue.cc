@@ -143,11 +143,12 @@ absl::Status RegisterSchedule(const CatalogueEntry& entry) {
   return TheTable().Add(entry);
 }
 
-absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name) {
+absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name,
+                                                   absl::Span<const char* const> others) {
   for (const CatalogueEntry& entry : Catalogue()) {
     if (name == entry.name) return &entry;
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names(others.begin(), others.end());
   for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
   return absl::NotFoundError(absl::StrCat("no schedule '", name, "'; ", DidYouMean(name, names)));
 }

@@ -66,8 +66,10 @@ absl::Span<const CatalogueEntry> PublishedSchedules();
 // the name is taken ("auto" is, by the search); ResourceExhausted after kMostRegistered schedules.
 inline constexpr int kMostRegistered = 100;
 absl::Status RegisterSchedule(const CatalogueEntry& entry);
-// The entry called `name`; NotFound lists the names there are (the nearest first).
-absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name);
+// The entry called `name`; NotFound lists the names there are (the nearest first), and before names
+// that are equally near those of `others`, which the caller takes, too.
+absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name,
+                                                   absl::Span<const char* const> others = {});
 // InvalidArgument for counts below 1, and for more stages or forwards than a timetable can have.
 absl::Status CheckScheduleSize(const ScheduleRequest& request);
 // FindSchedule + generate + ValidateTimetable. Every count must be at least 1.

@@ -19,6 +19,7 @@
 #include "schedules/stage_deal.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/schedule/timetable/schedule_auto.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
@@ -32,7 +33,7 @@ bool FromFile(const TimetableChoice& choice) { return absl::EndsWith(choice.sche
 
 absl::StatusOr<Timetable> Generate(const TimetableChoice& choice, std::optional<int> ranks,
                                    int micro_batches, int update_every) {
-  absl::StatusOr<const CatalogueEntry*> entry = FindScheduleOrOfferAuto(choice.schedule);
+  absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(choice.schedule, {kAuto});
   if (!entry.ok()) return entry.status();
   ScheduleRequest request{.ranks = ranks.value_or(TimetableChoice::kDefaultRanks),
                           .micro_batches = micro_batches,

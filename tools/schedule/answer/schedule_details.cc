@@ -42,7 +42,7 @@ struct Runners {
 
 absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name) {
   if (name == kAuto) return AutoEntry();
-  const absl::StatusOr<const CatalogueEntry*> entry = FindScheduleOrOfferAuto(name);
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
   if (!entry.ok()) return entry.status();
   return **entry;
 }

@@ -10,7 +10,7 @@
 #include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generators/did_you_mean.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/generators/recompute_ahead.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -175,14 +175,6 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
   return asked;
 }
 
-absl::StatusOr<const CatalogueEntry*> FindScheduleOrOfferAuto(const std::string& name) {
-  absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
-  if (entry.ok()) return entry;
-  std::vector<std::string> names = {kAuto};
-  for (const CatalogueEntry& known : Catalogue()) names.emplace_back(known.name);
-  return absl::NotFoundError(absl::StrCat("no schedule '", name, "'; ", DidYouMean(name, names)));
-}
-
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
   absl::StatusOr<FoundTable> found = IsPlan(file) ? ReadPlanTable(file) : ReadCsvTable(file);
   return found.ok() ? MadeToFit(*std::move(found), asked) : found;
@@ -232,7 +224,7 @@ absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const Schedul
 }
 
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked) {
-  const absl::StatusOr<const CatalogueEntry*> entry = FindScheduleOrOfferAuto(name);
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
   if (!entry.ok()) return entry.status();
   absl::StatusOr<ScheduleRequest> request = RequestOf(asked, **entry);
   if (!request.ok()) return request.status();

@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedules/csv.h"
-#include "schedules/generators/catalogue.h"
 #include "schedules/timetable.h"
 #include "tools/schedule/question/schedule_question.h"
 
@@ -20,8 +19,6 @@ absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text);
 
 // The placement that --placement calls `name`: V for "v", looped for every other name.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
-// FindSchedule where auto is a name, too: the error offers it with those of the catalogue.
-absl::StatusOr<const CatalogueEntry*> FindScheduleOrOfferAuto(const std::string& name);
 // Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
 bool NamesFile(const std::string& what);
 // `asked` for schedule `name`, one of several that are asked for: without chunks and groups where
