@@ -342,9 +342,11 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
   absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
-  absl::StatusOr<StageCosts> costs = ExpectedCosts(question, job.request);
-  if (!costs.ok()) return costs.status();
-  job.costs = *std::move(costs);
+  if (!question.tensorboard.empty()) {
+    absl::StatusOr<StageCosts> costs = ExpectedCosts(question, job.request);
+    if (!costs.ok()) return costs.status();
+    job.costs = *std::move(costs);
+  }
   if (opened == nullptr) {
     absl::StatusOr<std::unique_ptr<Dataset>> data =
         OpenData(question, *spec, job.request.batch.seq);

@@ -16,9 +16,9 @@ namespace sluice {
 // An answered question: what to train, with the data set open.
 struct TrainJob {
   RunRequest request;
-  // What its stages are expected to take before anything is measured: by the FLOPs of their layers,
-  // and by what the question knows of ranks' speeds. Only ratios mean something. Of a stage that
-  // several ranks share, one of them.
+  // For the picture of --tensorboard, and empty without it: what the stages are expected to take
+  // before anything is measured, by the FLOPs of their layers, and by what the question knows of
+  // ranks' speeds. Only ratios mean something. Of a stage that several ranks share, one of them.
   StageCosts costs;
   std::shared_ptr<const Dataset> data;
   TrainOptions options;
