@@ -1,8 +1,9 @@
-"""Which cases of the tests stand in changed sources: `python3 tools/changed_cases.py BUILD SINCE NAME...`.
+"""Which cases of the tests have changed: `python3 tools/changed_cases.py BUILD SINCE NAME...`.
 
 BUILD is the folder of a build, which has made the test programs; NAMEs are tests, as CTest calls them. Prints two lines: the names
-of those tests with cases in files that have changed since the commit SINCE, with "|" between them, and GoogleTest's filter of these
-cases. A file that a program has no case in, such as one with what several tests share, stands for no case.
+of those tests with cases that have changed since the commit SINCE, with "|" between them, and GoogleTest's filter of these cases. A
+line that has changed inside a case stands for that case, one that the cases of a file share for all of them; an inclusion, a comment
+or an empty line for none. A file that a program has no case in, such as one with what several tests share, stands for no case.
 """
 
 import json
@@ -23,11 +24,58 @@ def changed_programs(changed, sources):
     return programs
 
 
+def counts(line):
+    """Whether a change of this line can change what a test does."""
+    return re.match(r"\s*(//.*|#\s*include\b.*)?$", line) is None
+
+
+def changed_lines(diff):
+    """{file: the lines of it that have changed}, by what `git diff -U0` prints; 7.5 where some have gone between 7 and 8."""
+    lines, file, at = {}, None, 0
+    for line in diff.splitlines():
+        if line.startswith("+++ "):
+            file = line.removeprefix("+++ b/")
+        elif hunk := re.match(r"@@ -\S+ \+(\d+)(,0)? ?", line):
+            at = int(hunk[1]) + (0.5 if hunk[2] else 0)
+        elif line.startswith("+"):
+            if counts(line[1:]):
+                lines.setdefault(file, set()).add(at)
+            at += 1
+        elif line.startswith("-") and not line.startswith("--- ") and counts(line[1:]):
+            lines.setdefault(file, set()).add(at)
+    return lines
+
+
+def changed_first_lines(text, lines):
+    """The lines in which the cases of a source begin that have changed lines; None, which is all, where others have changed."""
+    bodies, first = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"(TYPED_)?TEST(_[FP])?\(", line):
+            first = number
+        if first is not None and line.startswith("}"):
+            bodies.append((first, number))
+            first = None
+    found = set()
+    for line in lines:
+        inside = [first for first, last in bodies if first <= line <= last]
+        if not inside and isinstance(line, int):  # what has gone between cases can change none of them
+            return None
+        found.update(inside)
+    return found
+
+
+def changed_files_since(commit):
+    """{file of the tests: what changed_first_lines says of it}, of what has changed since the commit; not where that is nothing."""
+    diff = subprocess.run(["git", "diff", "--unified=0", "--no-color", "--find-renames", commit, "HEAD", "--", "tests"], check=True,
+                          capture_output=True, text=True).stdout
+    found = {file: changed_first_lines(pathlib.Path(file).read_text(), lines)
+             for file, lines in changed_lines(diff).items() if file.endswith((".cc", ".cu", ".h")) and pathlib.Path(file).exists()}
+    return {file: first_lines for file, first_lines in found.items() if first_lines != set()}
+
+
 def changed_since(commit, build):
     """The test programs of a build with a source that has changed since the commit, each with these sources."""
-    changed = subprocess.run(["git", "diff", "--name-only", commit, "HEAD", "--", "tests"], check=True, capture_output=True,
-                             text=True).stdout.splitlines()
-    return changed_programs(set(changed), (pathlib.Path(build) / "test_sources.txt").read_text().split())
+    return changed_programs(changed_files_since(commit).keys(), (pathlib.Path(build) / "test_sources.txt").read_text().split())
 
 
 def source_of(path, root):
@@ -36,18 +84,22 @@ def source_of(path, root):
 
 
 def patterns(listing, changed, root):
-    """GoogleTest's patterns of the cases in the files `changed`; `listing` is what --gtest_list_tests writes as JSON.
+    """GoogleTest's patterns of the changed cases. `listing` is what --gtest_list_tests writes as JSON; `changed` is {file: the first
+    lines of its changed cases, or None for all}.
 
     One pattern stands for a whole suite, or for all values of a parameter: the filter has to fit into an environment variable.
     """
-    suites = {suite["name"]: [(case["name"], source_of(case["file"], root)) for case in suite["testsuite"]]
-              for suite in listing["testsuites"]}
+    def has_changed(case):
+        file = source_of(case["file"], root)
+        return file in changed and (changed[file] is None or int(case["line"]) in changed[file])
+
     found = set()
-    for suite, cases in suites.items():
-        if all(file in changed for _, file in cases):
-            found.add(f"{suite}.*")
+    for suite in listing["testsuites"]:
+        cases = suite["testsuite"]
+        if all(has_changed(case) for case in cases):
+            found.add(f"{suite['name']}.*")
         else:
-            found |= {f"{suite}.{re.sub('/.*', '/*', name)}" for name, file in cases if file in changed}
+            found |= {f"{suite['name']}.{re.sub('/.*', '/*', case['name'])}" for case in cases if has_changed(case)}
     return found
 
 
@@ -60,14 +112,14 @@ def list_cases(command):
 
 def main(build, since, *names):
     root = pathlib.Path.cwd()
-    programs = changed_since(since, build)
+    programs, changed = changed_since(since, build), changed_files_since(since)
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
     found, cases = set(), set()
     for test in json.loads(shown.stdout)["tests"]:
         # Two tests may run one program.
         program = pathlib.Path(test["command"][0]).name if "command" in test else ""
         if test["name"] in names and program in programs:
-            if in_changed := patterns(list_cases(test["command"]), programs[program], root):
+            if in_changed := patterns(list_cases(test["command"]), {file: changed[file] for file in programs[program]}, root):
                 found.add(test["name"])
                 cases |= in_changed
     print("|".join(sorted(found)))

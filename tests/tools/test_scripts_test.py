@@ -17,23 +17,91 @@ import test_summary  # noqa: E402
 
 
 def listing(**suites):
-    """What --gtest_list_tests writes of suites whose cases are `name=file`."""
-    return {"testsuites": [{"name": suite.replace("__", "/"), "testsuite": [{"name": case, "file": file} for case, file in cases.items()]}
+    """What --gtest_list_tests writes of suites whose cases are `name="file:line"`."""
+    return {"testsuites": [{"name": suite.replace("__", "/"),
+                            "testsuite": [{"name": case, "file": at.split(":")[0], "line": int(at.split(":")[1])}
+                                          for case, at in cases.items()]}
                            for suite, cases in suites.items()]}
 
 
 class ChangedCasesTest(unittest.TestCase):
-    CASES = listing(Csv={"Reads": "../../tests/csv_test.cc", "Writes": "../../tests/csv_test.cc"},
-                    Runs__Csv={"Keeps/1": "/src/tests/csv_test.cc", "Keeps/2": "/src/tests/csv_test.cc", "Is": "tests/is_test.cc"},
-                    Svg={"Draws": "tests/svg_test.cc"})
+    CASES = listing(Csv={"Reads": "../../tests/csv_test.cc:5", "Writes": "../../tests/csv_test.cc:9"},
+                    Runs__Csv={"Keeps/1": "/src/tests/csv_test.cc:14", "Keeps/2": "/src/tests/csv_test.cc:14", "Is": "tests/is_test.cc:3"},
+                    Svg={"Draws": "tests/svg_test.cc:7"})
+    SOURCE = """#include <x>
 
-    def patterns(self, *changed):
-        return changed_cases.patterns(self.CASES, set(changed), Path("/src"))
+int Shared() { return 3; }
+
+TEST(Csv, Reads) {
+  if (true) {
+  }
+}
+TEST_F(Csv,
+       Writes) {
+}
+
+struct Row {};
+TEST_P(Csv, Keeps) {
+}
+INSTANTIATE_TEST_SUITE_P(Runs, Csv, Values(1, 2));
+"""
+
+    def patterns(self, *changed, **lines):
+        return changed_cases.patterns(self.CASES, dict.fromkeys(changed) | lines, Path("/src"))
 
     def test_a_case_is_where_its_file_has_changed_however_the_compiler_was_given_it(self):
         self.assertEqual(self.patterns("tests/csv_test.cc"), {"Csv.*", "Runs/Csv.Keeps/*"})
         self.assertEqual(self.patterns("tests/is_test.cc"), {"Runs/Csv.Is"})
         self.assertEqual(self.patterns("tests/svg_test.cc", "tests/is_test.cc"), {"Svg.*", "Runs/Csv.Is"})
+
+    def test_of_a_file_only_the_changed_cases_count(self):
+        self.assertEqual(self.patterns(**{"tests/csv_test.cc": {9}}), {"Csv.Writes"})
+        self.assertEqual(self.patterns(**{"tests/csv_test.cc": {14}}), {"Runs/Csv.Keeps/*"})
+        self.assertEqual(self.patterns(**{"tests/csv_test.cc": set()}), set())
+
+    def test_a_changed_line_stands_for_its_case(self):
+        first_lines = lambda *lines: changed_cases.changed_first_lines(self.SOURCE, lines)
+        self.assertEqual(first_lines(6, 7, 8), {5})
+        self.assertEqual(first_lines(9, 10, 11, 15), {9, 14})
+        self.assertEqual(first_lines(), set())
+        self.assertEqual(first_lines(6.5), {5})
+        self.assertEqual(first_lines(12.5), set())
+        for shared in (3, 13, 16):
+            self.assertIsNone(first_lines(6, shared))
+
+    def test_lines_are_those_of_the_new_file(self):
+        diff = """diff --git a/tests/csv_test.cc b/tests/csv_test.cc
+--- a/tests/csv_test.cc
++++ b/tests/csv_test.cc
+@@ -1,0 +2 @@ namespace
++#include <y>
+@@ -6,2 +7 @@ TEST(Csv, Reads) {
+-  one();
+-  two();
++  both();
+@@ -20,2 +20,0 @@ TEST(Csv, Writes) {
+-  gone();
+-
+@@ -30 +28,3 @@
+-  // old
++  // new
++
++  EXPECT_TRUE(true);
+diff --git a/tests/new_test.cc b/tests/new_test.cc
+--- /dev/null
++++ b/tests/new_test.cc
+@@ -0,0 +1,2 @@
++TEST(New, Is) {
++}
+diff --git a/tests/said_test.cc b/tests/said_test.cc
+--- a/tests/said_test.cc
++++ b/tests/said_test.cc
+@@ -3 +3 @@
+-// Says.
++// Says more.
+"""
+        self.assertEqual(changed_cases.changed_lines(diff),
+                         {"tests/csv_test.cc": {7, 20.5, 30}, "tests/new_test.cc": {1, 2}})
 
     def test_a_file_without_cases_stands_for_none(self):
         self.assertEqual(self.patterns("tests/what_they_share.cc"), set())
