@@ -104,6 +104,25 @@ TEST(DefaultPartitionTest, AStageOnAFastRankCostsLess) {
   EXPECT_FALSE(PriceDefaultStages(layers, *timetable, {{0, 5}}).ok());
 }
 
+// A stage whose activations are all computed again has its forward once more before its backward.
+TEST(DefaultPartitionTest, WhatIsComputedAgainCosts) {
+  const ModelSpec spec = SmallGpt(4);
+  const TrainedLayers layers = {.spec = &spec, .batch = {.size = 2, .seq = 64}};
+  const Partition halves = {{0, 2}, {3, spec.layer_count() - 1}};
+  const absl::StatusOr<Timetable> timetable =
+      GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 4});
+  ASSERT_TRUE(timetable.ok()) << timetable.status();
+  const absl::StatusOr<StageCosts> kept = PriceDefaultStages(layers, *timetable, halves);
+  const absl::StatusOr<StageCosts> again =
+      PriceDefaultStages(layers, *timetable, halves, {Recompute::kFull});
+  ASSERT_TRUE(kept.ok() && again.ok());
+  EXPECT_EQ(again->forward, kept->forward);
+  EXPECT_DOUBLE_EQ(again->backward[0], kept->backward[0] + kept->forward[0]);
+  EXPECT_DOUBLE_EQ(again->input_grad[0], kept->input_grad[0] + kept->forward[0]);
+  EXPECT_EQ(again->weight_grad, kept->weight_grad);
+  EXPECT_EQ(again->backward[1], kept->backward[1]);
+}
+
 // Every copy of the model, and every version of its weights, has the same layers.
 TEST(DefaultPartitionTest, StagesOfOtherSchedulesCostWhatThoseOfAPlainPipelineDo) {
   const ModelSpec spec = SmallGpt(4);

@@ -224,18 +224,9 @@ absl::StatusOr<StageCosts> ExpectedCosts(const TrainQuestion& question, const Ru
   const Placement& placement = request.timetable.placement;
   TrainedLayers layers = LayersOf(question, request.spec, placement.ranks(), request.replicas);
   if (!request.stage_members.empty()) layers.rank_speeds.clear();
-  absl::StatusOr<StageCosts> costs =
-      PriceDefaultStages(layers, request.timetable, request.partition);
-  if (!costs.ok() || request.recompute_ahead) return costs;
-  // A stage whose activations are all computed again has its forward once more before its backward.
-  for (size_t stage = 0; stage < costs->forward.size(); ++stage) {
-    const size_t in_copy = stage % request.partition.size();
-    if (in_copy >= request.recompute.size() || request.recompute[in_copy] != Recompute::kFull)
-      continue;
-    costs->backward[stage] += costs->forward[stage];
-    costs->input_grad[stage] += costs->forward[stage];
-  }
-  return costs;
+  // What is computed again ahead has actions of its own in the timetable.
+  return PriceDefaultStages(layers, request.timetable, request.partition,
+                            request.recompute_ahead ? std::vector<Recompute>() : request.recompute);
 }
 
 // What the tokenizer that was given, or the model's, reads; nullptr where there is none, or bytes

@@ -123,7 +123,8 @@ absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
 
 absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
                                               const Timetable& timetable,
-                                              const Partition& partition) {
+                                              const Partition& partition,
+                                              const std::vector<Recompute>& recompute) {
   absl::StatusOr<PartitionProblem> problem = ProblemOf(layers);
   if (!problem.ok()) return problem.status();
   const absl::StatusOr<Timetable> computed = StandIn(timetable);
@@ -131,8 +132,8 @@ absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
   problem->timetable = &*computed;
   problem->fixed = partition;
   if (absl::Status status = ValidateProblem(*problem); !status.ok()) return status;
-  const StageAssignment assignment = {partition,
-                                      std::vector<Recompute>(partition.size(), Recompute::kNone)};
+  StageAssignment assignment = {partition, recompute};
+  assignment.recompute.resize(partition.size(), Recompute::kNone);
   return ForCopies(ToStepCosts(*problem, PriceStages(*problem, assignment)),
                    timetable.placement.copies());
 }

@@ -42,11 +42,13 @@ absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
                                                const Timetable& timetable);
 
 // What the stages of `partition` cost on the timetable's ranks, by the same prices; those of every
-// copy of the model cost what those of the first do. Errors as above, and where the partition has not
-// as many stages as a copy.
+// copy of the model cost what those of the first do. `recompute`: [stage of a copy] what its backward
+// computes again; nothing where it ends early. Errors as above, and where the partition has not as many
+// stages as a copy.
 absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
                                               const Timetable& timetable,
-                                              const Partition& partition);
+                                              const Partition& partition,
+                                              const std::vector<Recompute>& recompute = {});
 
 }  // namespace sluice
 
