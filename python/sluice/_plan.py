@@ -94,8 +94,9 @@ class Plan:
 
     @property
     def what_if(self) -> List[Record]:
-        """With ``what_if=True``: what more devices, memory or bandwidth would gain: records with
-        ``what``, ``step_seconds``, ``peak_bytes`` and ``plan``, or ``what`` and ``why``."""
+        """With ``what_if=True``: what more or fewer devices, more memory or bandwidth would
+        change: records with ``what``, ``step_seconds``, ``peak_bytes`` and ``plan``, or ``what``
+        and ``why``."""
         return [Record(each) for each in self._data.get("what_if", [])]
 
     @property

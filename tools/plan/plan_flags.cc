@@ -115,7 +115,7 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
   command.add_flag("--pareto", flags->pareto,
                    "Also find the fastest plan for every amount of memory");
   command.add_flag("--what-if", flags->what_if,
-                   "Also say what more devices, memory or bandwidth would gain");
+                   "Also say what more or fewer devices, more memory or bandwidth would change");
   command
       .add_option("--format", flags->format,
                   "Format of the answer: text, json, svg; megatron: Megatron-LM's arguments; "

@@ -24,8 +24,9 @@ void ProgressLine::Show(const PlanProgress& progress) {
     best = fmt::format("best {}, within {} of the least there can be",
                        FormatSeconds(progress.best_seconds), FormatShare(gap));
   }
-  fmt::print(stderr, "\r\x1b[K  {} of {} settings, {}", progress.settings_done, progress.settings,
-             best);
+  const std::string what = progress.what.empty() ? "" : progress.what + ": ";
+  fmt::print(stderr, "\r\x1b[K  {}{} of {} settings, {}", what, progress.settings_done,
+             progress.settings, best);
   std::fflush(stderr);
 }
 

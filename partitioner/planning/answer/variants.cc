@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
 #include "partitioner/planning/answer/search.h"
 
 namespace sluice {
@@ -45,7 +46,7 @@ void DoubleBandwidth(Machines* machines) {
   for (Link& link : machines->rank_links) link.bandwidth *= kMoreBandwidth;
 }
 
-// Answers one question again for other circumstances.
+// Answers one question again for other circumstances, which `what` names.
 class Replanner {
  public:
   using Change = std::function<void(Machines*)>;
@@ -55,7 +56,7 @@ class Replanner {
       : question_(question), source_(source), progress_(progress) {}
 
   // Plans with what `change` makes of the memory and links of each setting.
-  absl::StatusOr<JointPlan> With(const Change& change) const {
+  absl::StatusOr<JointPlan> With(const std::string& what, const Change& change) const {
     absl::StatusOr<JointRequest> request = MakeJointRequest(question_, source_);
     if (!request.ok()) return request.status();
     request->common.gap = std::max(request->common.gap, kGoodEnough);
@@ -64,11 +65,15 @@ class Replanner {
       if (machines.ok()) change(&*machines);
       return machines;
     };
-    return FindPlan(question_, source_, *request, progress_);
+    if (!progress_) return FindPlan(question_, source_, *request, progress_);
+    return FindPlan(question_, source_, *request, [&](PlanProgress progress) {
+      progress.what = what;
+      progress_(progress);
+    });
   }
 
-  absl::StatusOr<JointPlan> Unchanged() const {
-    return With([](Machines*) {});
+  absl::StatusOr<JointPlan> Unchanged(const std::string& what) const {
+    return With(what, [](Machines*) {});
   }
 
  private:
@@ -77,20 +82,39 @@ class Replanner {
   const ProgressCallback& progress_;
 };
 
-// One more rank of what the plan has: devices that share a stage stay together.
-PlanVariant MoreDevices(const PlanQuestion& question, const PlanSource& source,
-                        const JointPlan& best, const ProgressCallback& progress) {
-  const bool open = !question.data_parallel || !question.tensor_parallel;
-  const int more = open ? question.devices : best.setting.data * best.setting.tensor;
-  PlanQuestion larger = question;
-  larger.devices += more;
-  const std::string what =
-      open ? "twice the devices" : absl::StrCat(more, " more ", more == 1 ? "device" : "devices");
+// The plan for `devices` devices.
+PlanVariant OtherDevices(const PlanQuestion& question, const PlanSource& source, int devices,
+                         const std::string& what, const ProgressCallback& progress) {
+  PlanQuestion other = question;
+  other.devices = devices;
   // What was measured stays as it is.
-  if (source.kinds.empty()) return Describe(what, Replanner(larger, source, progress).Unchanged());
-  const absl::StatusOr<PlanSource> again = MakeSource(larger);
+  if (source.kinds.empty()) {
+    return Describe(what, Replanner(other, source, progress).Unchanged(what));
+  }
+  const absl::StatusOr<PlanSource> again = MakeSource(other);
   if (!again.ok()) return Describe(what, again.status());
-  return Describe(what, Replanner(larger, *again, progress).Unchanged());
+  return Describe(what, Replanner(other, *again, progress).Unchanged(what));
+}
+
+// Twice and half the devices where the plan chooses how they share the work, else one rank more and
+// one fewer of what the plan has: devices that share a stage stay together.
+void AddOtherDevices(const PlanQuestion& question, const PlanSource& source, const JointPlan& best,
+                     const ProgressCallback& progress, std::vector<PlanVariant>* variants) {
+  const bool open = !question.data_parallel || !question.tensor_parallel;
+  const int rank = best.setting.data * best.setting.tensor;
+  const auto some = [&](const char* than) {
+    return absl::StrCat(rank, " ", than, " ", rank == 1 ? "device" : "devices");
+  };
+  const auto add = [&](int devices, const std::string& what) {
+    variants->push_back(OtherDevices(question, source, devices, what, progress));
+  };
+  add(question.devices + (open ? question.devices : rank),
+      open ? "twice the devices" : some("more"));
+  if (open && question.devices % 2 == 0) {
+    add(question.devices / 2, "half the devices");
+  } else if (question.devices > rank) {
+    add(question.devices - rank, some("fewer"));
+  }
 }
 
 }  // namespace
@@ -98,14 +122,16 @@ PlanVariant MoreDevices(const PlanQuestion& question, const PlanSource& source,
 std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& source,
                                 const JointPlan& best, const ProgressCallback& progress) {
   std::vector<PlanVariant> variants;
-  if (!question.cluster) variants.push_back(MoreDevices(question, source, best, progress));
+  if (!question.cluster) AddOtherDevices(question, source, best, progress, &variants);
   const Replanner replan(question, source, progress);
+  const auto add = [&](const std::string& what, const Replanner::Change& change) {
+    variants.push_back(Describe(what, replan.With(what, change)));
+  };
   if (best.machines.limits_memory()) {
-    variants.push_back(Describe("10 GB more memory per device", replan.With(AddMemory)));
-    const auto without = [](Machines* machines) { machines->SetMemory(std::nullopt); };
-    variants.push_back(Describe("unlimited memory", replan.With(without)));
+    add("10 GB more memory per device", AddMemory);
+    add("unlimited memory", [](Machines* machines) { machines->SetMemory(std::nullopt); });
   }
-  variants.push_back(Describe("twice the bandwidth", replan.With(DoubleBandwidth)));
+  add("twice the bandwidth", DoubleBandwidth);
   return variants;
 }
 
@@ -115,7 +141,9 @@ std::vector<PlanVariant> ParetoFront(const PlanQuestion& question, const PlanSou
   std::vector<PlanVariant> front;
   std::optional<int64_t> limit = question.memory;
   while (front.size() < kMostPoints && !(question.stop && question.stop())) {
-    const absl::StatusOr<JointPlan> found = replan.With([&](Machines* machines) {
+    const std::string what =
+        limit ? absl::StrCat("at most ", FormatBytes(static_cast<double>(*limit))) : "the fastest";
+    const absl::StatusOr<JointPlan> found = replan.With(what, [&](Machines* machines) {
       if (limit || !front.empty()) machines->SetMemory(limit);
     });
     if (!found.ok()) break;

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// What more devices, memory or bandwidth would buy, beside `best`.
+// What more or fewer devices, more memory or bandwidth would change, beside `best`.
 std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& source,
                                 const JointPlan& best, const ProgressCallback& progress);
 // The fastest plan for every amount of memory, from what the best plan needs downwards, until

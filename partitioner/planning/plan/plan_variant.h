@@ -20,7 +20,7 @@ struct PlanVariant {
 // What was asked for beside the best plan; nullopt where it was not.
 struct PlanVariants {
   std::optional<std::vector<PlanVariant>> pareto;   // the fastest plan for each amount of memory
-  std::optional<std::vector<PlanVariant>> what_if;  // with more devices, memory or bandwidth
+  std::optional<std::vector<PlanVariant>> what_if;  // with other devices, memory or bandwidth
 };
 
 }  // namespace sluice

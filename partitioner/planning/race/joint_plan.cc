@@ -119,7 +119,7 @@ class JointPlanner {
 
   void Report() const {
     if (!request_.progress) return;
-    request_.progress({static_cast<int>(contestants_.size()), race_.tried(), race_.incumbent(),
+    request_.progress({"", static_cast<int>(contestants_.size()), race_.tried(), race_.incumbent(),
                        std::min(race_.incumbent(), LowerBound())});
   }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -733,17 +734,20 @@ TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
   EXPECT_GT(layers[2], 1.5 * layers[1]);
 }
 
-TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
+TEST_F(PlanCommand, SaysWhatMoreAndFewerWouldChange) {
   const std::string question = std::string(kGpt2) + " --layers 8 --schedule 1f1b --memory ";
   const json plan = Plan(question + "2500MiB --what-if --pareto");
   const double seconds = plan["step_seconds"];
-  bool more_memory = false;
+  std::set<std::string> whats;
   for (const json& variant : plan["what_if"]) {
+    whats.insert(variant["what"]);
+    if (variant["what"] == "1 fewer device") continue;
     ASSERT_TRUE(variant.contains("step_seconds")) << variant;
     EXPECT_LE(variant["step_seconds"].get<double>(), seconds * 1.003) << variant;
-    more_memory = more_memory || variant["what"] == "10 GB more memory per device";
   }
-  EXPECT_TRUE(more_memory);
+  EXPECT_EQ(whats, (std::set<std::string>{"1 more device", "1 fewer device",
+                                          "10 GB more memory per device", "unlimited memory",
+                                          "twice the bandwidth"}));
   ASSERT_GE(plan["pareto"].size(), 2u);
   for (size_t i = 1; i < plan["pareto"].size(); ++i) {
     const json &larger = plan["pareto"][i - 1], &smaller = plan["pareto"][i];
@@ -752,6 +756,29 @@ TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
     // With that amount of memory the planner finds that plan, or an equally good one.
     const json again = Plan(question + std::to_string(smaller["peak_bytes"].get<int64_t>()));
     EXPECT_LE(again["step_seconds"].get<double>(), smaller["step_seconds"].get<double>() * 1.003);
+  }
+}
+
+// What a variant says is what the same question with that many devices answers.
+TEST_F(PlanCommand, HalfTheDevicesArePlannedAsIfAskedFor) {
+  const std::string question =
+      "gpt2 --layers 4 --global-batch 8 --micro-batch-size 1 --schedule 1f1b --data-parallel auto "
+      "--device a100 --devices ";
+  for (const json& variant : Plan(question + "4 --what-if")["what_if"]) {
+    const bool half = variant["what"] == "half the devices";
+    if (!half && variant["what"] != "twice the devices") continue;
+    const json plan = Plan(question + (half ? "2" : "8"));
+    const double seconds = plan["step_seconds"];
+    EXPECT_NEAR(variant["step_seconds"].get<double>(), seconds, seconds * 0.003) << variant;
+  }
+  bool half = false;
+  for (const json& variant : Plan(question + "2 --what-if")["what_if"]) {
+    half |= variant["what"] == "half the devices";
+  }
+  EXPECT_TRUE(half);
+  for (const json& variant : Plan(question + "1 --what-if")["what_if"]) {
+    EXPECT_EQ(variant["what"].get<std::string>().find("fewer"), std::string::npos) << variant;
+    EXPECT_NE(variant["what"], "half the devices");
   }
 }
 

@@ -7,8 +7,10 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/planning/answer/answer.h"
 
 namespace sluice {
 namespace {
@@ -169,6 +171,25 @@ TEST(ReadQuestion, TakesAGraphWithoutADevice) {
   EXPECT_THAT(MessageOf(flags), HasSubstr("give --micro-batches"));
   flags.what_if = true;
   EXPECT_EQ(ReadQuestion(flags).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// While variants are searched for, the progress line says which, so that its numbers are not taken
+// for those of the plan.
+TEST(AnswerQuestion, ProgressNamesTheVariant) {
+  PlanFlags flags = FlagsFor("gpt2", "h200");
+  flags.schedule = "1f1b";
+  flags.what_if = true;
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  std::vector<std::string> shown;
+  const absl::StatusOr<PlanAnswer> answer =
+      AnswerQuestion(*question, [&shown](const PlanProgress& progress) {
+        if (shown.empty() || shown.back() != progress.what) shown.push_back(progress.what);
+      });
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  std::vector<std::string> expected = {""};
+  for (const PlanVariant& variant : *answer->variants.what_if) expected.push_back(variant.what);
+  EXPECT_EQ(shown, expected);
 }
 
 }  // namespace
