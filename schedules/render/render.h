@@ -41,10 +41,10 @@ struct SvgOptions {
   std::vector<std::string> peaks = {};       // [rank]; else the most activations that it holds
 };
 
-// The same chart as a stand-alone SVG with vector text, a legend and the bubble shaded; where an
-// asynchronous table changes weights, a mark. Where a rank has more bars than there is room for,
-// the chart has columns instead, and each column shows the shares of its time that the kinds of
-// actions took.
+// The same chart as a stand-alone SVG with vector text, a legend and the bubble shaded, in another
+// way where a message is on its way; where an asynchronous table changes weights, a mark. Where a
+// rank has more bars than there is room for, the chart has columns instead, and each column shows
+// the shares of its time that the kinds of actions took.
 std::string RenderSvg(const Simulation& simulation, const Timetable& timetable,
                       const SvgOptions& options = {});
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "schedules/render/messages.h"
 #include "schedules/render/render.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/render_text_density.h"
@@ -41,6 +42,8 @@ constexpr double kFont = 12;
 constexpr double kLeastFont = 6.5;
 constexpr double kSwatch = 14;
 constexpr const char* kBubbleFill = "url(#bubble)";
+constexpr const char* kMessageFill = "url(#message)";
+constexpr double kLeastWait = 0.5;  // a narrower one is not seen
 
 bool UpdatesWeights(const Simulation& run) {
   return std::any_of(run.rows.begin(), run.rows.end(), [](const auto& row) {
@@ -64,6 +67,8 @@ class SvgChart {
         peak_width_(PeakWidth()),
         room_(options.width > 0 ? options.width - left_ - peak_width_ - kMargin : kMostChart),
         crowded_(IsCrowded(run, room_)),
+        waits_(crowded_ ? std::vector<std::vector<MessageWait>>(run.rows.size())
+                        : MessageWaitsOf(run, table)),
         chart_width_(options.width > 0 ? room_
                      : crowded_        ? kCrowdedChart
                                 : ChartWidth(run, absl::StrCat(table.micro_batches - 1).size())),
@@ -176,6 +181,13 @@ class SvgChart {
                            Text(left_ - 10, y + 26, "end note", options_.rank_notes[rank]));
     svg += Rect(left_, y, chart_width_, kLaneHeight, kBubbleFill) + "\n";
     const std::vector<Bar> bars = BarsOf(run_.rows[rank], chunk_of_stage_);
+    for (const MessageWait& wait : waits_[rank]) {
+      if (!IsSeen(wait)) continue;
+      const double x = X(wait.start);
+      absl::StrAppend(&svg, "<g><title>message of ", ToString(wait.from->action), "  ",
+                      Time(wait.start), " to ", Time(wait.end), "</title>",
+                      Rect(x, y, X(wait.end) - x, kLaneHeight, kMessageFill), "</g>\n");
+    }
     if (crowded_) {
       svg += Columns(bars, y);
     } else {
@@ -183,6 +195,14 @@ class SvgChart {
     }
     svg += Updates(run_.rows[rank], y);
     return svg + Text(width_ - kMargin, y + kLaneHeight / 2 + 4, "end", PeakOf(rank));
+  }
+
+  bool IsSeen(const MessageWait& wait) const { return X(wait.end) - X(wait.start) >= kLeastWait; }
+  bool ShowsWaits() const {
+    return std::any_of(waits_.begin(), waits_.end(), [this](const auto& waits) {
+      return std::any_of(waits.begin(), waits.end(),
+                         [this](const MessageWait& wait) { return IsSeen(wait); });
+    });
   }
 
   // A line across the lane where weights change, with a head above it.
@@ -296,6 +316,12 @@ class SvgChart {
     item(kSwatch, "bubble", [](double at, double top) {
       return Rect(at, top, kSwatch, kSwatch, kBubbleFill, " stroke=\"#ccc\" stroke-width=\".5\"");
     });
+    if (ShowsWaits()) {
+      item(kSwatch, "bubble: message on its way", [](double at, double top) {
+        return Rect(at, top, kSwatch, kSwatch, kMessageFill,
+                    " stroke=\"#ccc\" stroke-width=\".5\"");
+      });
+    }
     if (updates_) {
       item(kSwatch / 2, "weight update", [](double at, double top) {
         return absl::StrFormat(
@@ -323,6 +349,7 @@ class SvgChart {
   const double peak_width_;
   const double room_;  // for the chart at most
   const bool crowded_;
+  const std::vector<std::vector<MessageWait>> waits_;  // [rank]; none where crowded
   const double chart_width_;
   const double width_;
   double top_ = 0;  // of the lanes; Header() sets it

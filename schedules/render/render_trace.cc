@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedules/dependency.h"
+#include "schedules/render/messages.h"
 #include "schedules/render/render.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/trace_events.h"
@@ -24,7 +24,7 @@ double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }
 class TraceWriter {
  public:
   TraceWriter(const Simulation& run, const Timetable& table, const StageCosts* costs)
-      : run_(run), table_(table), costs_(costs), cell_(table), events_(table.name) {}
+      : run_(run), table_(table), costs_(costs), events_(table.name) {}
 
   std::string Write() {
     for (size_t rank = 0; rank < run_.rows.size(); ++rank) WriteRank(rank);
@@ -64,29 +64,8 @@ class TraceWriter {
 
   // An arrow from each action to the one on another rank that uses its result.
   void WriteMessages() {
-    struct Maker {
-      size_t rank;
-      const TimedAction* timed = nullptr;
-    };
-    std::vector<Maker> forwards(cell_.size()), gradients(cell_.size());
-    for (size_t rank = 0; rank < run_.rows.size(); ++rank) {
-      for (const TimedAction& timed : run_.rows[rank]) {
-        const Op op = timed.action.op;
-        if (op == Op::kForward) forwards[cell_(timed.action)] = {rank, &timed};
-        if (MakesInputGrad(op)) gradients[cell_(timed.action)] = {rank, &timed};
-      }
-    }
-    for (size_t rank = 0; rank < run_.rows.size(); ++rank) {
-      for (const TimedAction& timed : run_.rows[rank]) {
-        const Action& action = timed.action;
-        if (!IsCompute(action.op)) continue;
-        const int stage = ProducerStage(table_.placement, action.op, action.stage);
-        if (stage == kNoStage) continue;
-        const Maker& maker =
-            (action.op == Op::kForward ? forwards : gradients)[cell_(stage, action.micro_batch)];
-        if (maker.timed != nullptr && maker.rank != rank)
-          WriteArrow(maker.rank, *maker.timed, rank, timed);
-      }
+    for (const DrawnMessage& message : MessagesOf(run_, table_)) {
+      WriteArrow(message.from_rank, *message.from, message.to_rank, *message.to);
     }
   }
 
@@ -100,7 +79,6 @@ class TraceWriter {
   const Simulation& run_;
   const Timetable& table_;
   const StageCosts* costs_;
-  const CellIndex cell_;
   TraceEvents events_;
 };
 

@@ -59,7 +59,10 @@ std::string SvgOpening(double width, double height) {
       "11px}</style>\n"
       "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
       "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f3f3f3\"/>"
-      "<rect width=\"1.6\" height=\"7\" fill=\"#dedede\"/></pattern></defs>\n"
+      "<rect width=\"1.6\" height=\"7\" fill=\"#dedede\"/></pattern>"
+      "<pattern id=\"message\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
+      "<rect width=\"4\" height=\"4\" fill=\"#f3f3f3\"/>"
+      "<rect width=\"4\" height=\"1.2\" y=\"1.4\" fill=\"#9a9a9a\"/></pattern></defs>\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
       width, height, width, height);
 }

@@ -30,7 +30,7 @@ Colour Shade(Op op, int chunk, int chunks);
 const char* TextOn(const Colour& colour);
 
 // What a chart of this size begins with: its classes of text (title, facts, note, axis, end, mid,
-// tick), the pattern "bubble", and white.
+// tick), the patterns "bubble" and "message", and white.
 std::string SvgOpening(double width, double height);
 // `more` is further attributes, each with a space before it.
 std::string Rect(double x, double y, double width, double height, const std::string& fill,

@@ -15,6 +15,7 @@
 #include "random_timetable.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
+#include "schedules/render/messages.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/render_text_density.h"
 
@@ -181,10 +182,53 @@ TEST(RenderSvg, HasABarForEveryComputation) {
           std::count_if(row.begin(), row.end(), [](const Action& a) { return IsCompute(a.op); });
     }
     const std::string svg = RenderSvg(*run, table);
-    EXPECT_EQ(CountOf(svg, "<title>"), computations);
+    EXPECT_EQ(CountOf(svg, "<title>") - CountOf(svg, "<title>message of"), computations);
     EXPECT_EQ(CountOf(svg, "<g>"), CountOf(svg, "</g>"));
     EXPECT_EQ(svg.find("nan"), std::string::npos);
   }
+}
+
+// With F = 1, B = 2 and 0.5 on the link: rank 1 waits for 0F0, and rank 0 for 1B0.
+TEST(RenderSvg, ShowsMessagesOnTheirWay) {
+  const Timetable table = *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 1});
+  const std::string instant = RenderSvg(*Simulate(table, StageCosts::Uniform(2, 1, 1, 1)), table);
+  EXPECT_EQ(instant.find("message"), instant.find("message\" width"));  // its pattern alone
+  EXPECT_EQ(CountOf(instant, "on its way"), 0);
+  const std::string svg = RenderSvg(*Simulate(table, StageCosts::Uniform(2, 1, 1, 1, 0.5)), table);
+  EXPECT_THAT(svg, HasSubstr("<title>message of 0F0  1 to 1.5</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>message of 1B0  4.5 to 5</title>"));
+  EXPECT_EQ(CountOf(svg, "<title>message of"), 2);
+  EXPECT_EQ(CountOf(svg, ">bubble: message on its way<"), 1);
+}
+
+// A wait begins where its message is made, or later, when its rank falls idle; until the action
+// that needs the message begins the rank does nothing.
+TEST(MessageWaits, LieInIdleTimeAndEndWhereTheMessageIsUsed) {
+  Random random(31);
+  int64_t waits = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Timetable table = RandomTimetable(random);
+    const auto run = Simulate(table, RandomCosts(random, table.placement.stages()));
+    ASSERT_TRUE(run.ok()) << run.status();
+    const auto found = MessageWaitsOf(*run, table);
+    ASSERT_EQ(found.size(), run->rows.size());
+    for (size_t rank = 0; rank < found.size(); ++rank) {
+      for (const MessageWait& wait : found[rank]) {
+        ++waits;
+        EXPECT_LT(wait.start, wait.end);
+        EXPECT_GE(wait.start, wait.from->end);
+        bool used = false, idle = wait.start == wait.from->end || wait.start == 0;
+        for (const TimedAction& timed : run->rows[rank]) {
+          EXPECT_FALSE(timed.start < wait.end && timed.end > wait.start) << ToString(timed.action);
+          used |=
+              timed.start == wait.end && timed.action.micro_batch == wait.from->action.micro_batch;
+          idle |= timed.end == wait.start;
+        }
+        EXPECT_TRUE(used && idle) << rank << " " << wait.start;
+      }
+    }
+  }
+  EXPECT_GT(waits, 1000);
 }
 
 TEST(RenderSvg, ManyBarsBecomeColumns) {
