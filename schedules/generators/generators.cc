@@ -11,7 +11,7 @@ absl::Status RequireChunks(const char* name, int chunks, const ScheduleRequest& 
   if (request.chunks == chunks) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("schedule ", name, " needs ", chunks == 1 ? "one chunk" : "two chunks",
-                   " per rank, not ", request.chunks, " (--chunks); interleaved takes any number"));
+                   " per rank, not ", request.chunks, "; interleaved takes any number"));
 }
 
 Timetable EmptyTimetable(const char* name, const ScheduleRequest& request, Placement placement) {

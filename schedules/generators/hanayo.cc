@@ -93,7 +93,7 @@ absl::StatusOr<Timetable> GenerateHanayo(const ScheduleRequest& request) {
   if (request.chunks % 2 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule hanayo needs an even number of chunks per rank, two for each wave, ",
-                     "not ", request.chunks, " (--chunks)"));
+                     "not ", request.chunks));
   }
   Timetable table = EmptyTimetable("hanayo", request, Placement::V(request.ranks, request.chunks));
   Waves(request, table).Run();

@@ -299,7 +299,9 @@ TEST_F(ScheduleCommand, TablesFitIntoEightyColumns) {
   const char* const tables[] = {"compare -p 8 -m 24",
                                 "compare -p 4 -m 8 --cost F=1.23456,B=2.34567,send=0.0123",
                                 "compare -p 4 -m 8 --memory-sweep",
-                                "compare 1f1b zb-h1 -p 4 -m 8 --cost F=123456,I=1,W=1", "list"};
+                                "compare 1f1b zb-h1 -p 4 -m 8 --cost F=123456,I=1,W=1",
+                                "list",
+                                "list --brief"};
   for (const char* table : tables) {
     const Outcome outcome = Run(table);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -378,6 +380,15 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
       EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
+  const std::string brief = Run("list --brief", 160).out;
+  EXPECT_LT(std::count(brief.begin(), brief.end(), '\n'), 2 * static_cast<int>(catalogue.size()));
+  for (const auto& entry : catalogue) {
+    EXPECT_THAT(brief, HasSubstr(entry["name"].get<std::string>() + "  "));
+    EXPECT_THAT(brief, HasSubstr(entry["summary"].get<std::string>() + "\n"));
+    EXPECT_THAT(brief, Not(HasSubstr(entry["source"].get<std::string>())));
+  }
+  ExpectBadInput("list zbv --brief", "--brief excludes");
+  ExpectBadInput("list --brief --json", "--brief excludes");
   // --format json is the same as --json.
   EXPECT_EQ(Run("compare 1f1b -p 4 -m 8 --format json").out,
             Run("compare 1f1b -p 4 -m 8 --json").out);

@@ -18,8 +18,9 @@ namespace {
 
 absl::Status List(const ScheduleFlags& flags) {
   if (!flags.what.empty()) return DescribeSchedule(flags.what, flags.json);
-  return WriteOutput("",
-                     flags.json ? CatalogueJson().dump(2) + "\n" : CatalogueText(OutputColumns()));
+  if (flags.json) return WriteOutput("", CatalogueJson().dump(2) + "\n");
+  return WriteOutput(
+      "", flags.brief ? BriefCatalogueText(OutputColumns()) : CatalogueText(OutputColumns()));
 }
 
 absl::Status Show(const ScheduleFlags& flags) {

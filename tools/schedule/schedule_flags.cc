@@ -73,8 +73,8 @@ void AddPlacementFlag(CLI::App& app, ScheduleFlags& flags) {
       ->check(CLI::IsMember({"looped", "v", "bidirectional"}));
 }
 
-void AddJsonFlag(CLI::App& app, ScheduleFlags& flags) {
-  app.add_flag("--json", flags.json, "Print one JSON document");
+CLI::Option* AddJsonFlag(CLI::App& app, ScheduleFlags& flags) {
+  return app.add_flag("--json", flags.json, "Print one JSON document");
 }
 
 // `format` has passed the option's check.
@@ -203,9 +203,13 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
 }  // namespace
 
 void AddListFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("schedule", flags.what,
-                 "NAME of one schedule: all about it, with a drawing (default: list all)");
-  AddJsonFlag(app, flags);
+  CLI::Option* one =
+      app.add_option("schedule", flags.what,
+                     "NAME of one schedule: all about it, with a drawing (default: list all)");
+  CLI::Option* json = AddJsonFlag(app, flags);
+  app.add_flag("--brief", flags.brief, "List only names and summaries")
+      ->excludes(one)
+      ->excludes(json);
 }
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {

@@ -39,6 +39,7 @@ struct ScheduleFlags {
   std::optional<int> max_active_stages;
   bool json = false;
   bool actions = false;
+  bool brief = false;
 };
 
 // Add the options of each subcommand, which write into `flags`.

@@ -82,7 +82,8 @@ absl::StatusOr<Candidate> Generate(const PlanRequest& request, const std::string
 absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanRequest& request) {
   std::vector<const CatalogueEntry*> entries;
   if (request.schedule) {
-    absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(*request.schedule);
+    // What leaves the schedule open is called auto, wherever a question is asked.
+    absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(*request.schedule, {"auto"});
     if (!entry.ok()) return absl::InvalidArgumentError(entry.status().message());
     entries.push_back(*entry);
     return entries;

@@ -117,6 +117,22 @@ std::string CatalogueText(int columns) {
   return text;
 }
 
+std::string BriefCatalogueText(int columns) {
+  columns = std::max(columns, kLeastColumns);
+  std::string text;
+  for (const bool asynchronous : {false, true}) {
+    if (asynchronous) text += "\nwithout a flush:\n";
+    for (const CatalogueEntry& entry : ListedSchedules()) {
+      if (Asynchronous(entry) != asynchronous) continue;
+      absl::StrAppendFormat(&text, "%-*s", kNameColumns, entry.name);
+      AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, text);
+    }
+  }
+  text += "\n";
+  AppendWrapped("all about one of them: sluice schedule list NAME", 0, 0, columns, text);
+  return text;
+}
+
 nlohmann::ordered_json EntryJson(const CatalogueEntry& entry) {
   return {{"name", entry.name},
           {"summary", entry.summary},

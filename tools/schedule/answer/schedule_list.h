@@ -13,7 +13,9 @@ namespace sluice {
 // The catalogue and `auto` for people, in lines of at most `columns` characters: a table where it
 // fits, else a paragraph each.
 std::string CatalogueText(int columns);
-// The same as a JSON array.
+// Their names and summaries alone.
+std::string BriefCatalogueText(int columns);
+// All of it as a JSON array.
 nlohmann::ordered_json CatalogueJson();
 
 // One schedule: its name and summary, and below them its facts, a line each.

@@ -34,7 +34,7 @@ std::string PlacementName(const Cut& cut) {
   const Placement& placement = cut.placement;
   const bool v = placement.chunks() > 1 && placement.rank(placement.ranks()) != 0;
   std::string name = v ? "v" : "looped";
-  if (cut.parts > 1) absl::StrAppend(&name, ", ", cut.parts, " parts");
+  if (placement.chunks() > 1) absl::StrAppend(&name, ", ", placement.chunks(), " chunks");
   return name;
 }
 
@@ -56,8 +56,8 @@ void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* 
       if (!run.ok()) continue;
       const int peak =
           *std::max_element(run->peak_activations.begin(), run->peak_activations.end());
-      curve->entries.push_back({entry.name, cut.parts, static_cast<double>(peak) / cut.parts,
-                                run->makespan, run->bubble});
+      curve->entries.push_back({entry.name, cut.placement.chunks(), cut.parts,
+                                static_cast<double>(peak) / cut.parts, run->makespan, run->bubble});
     }
   }
   std::stable_sort(curve->entries.begin(), curve->entries.end(),
@@ -125,6 +125,7 @@ nlohmann::ordered_json TradeOffJson(const TradeOffCurve& curve) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const auto& entry : curve.entries) {
     entries.push_back({{"schedule", entry.name},
+                       {"chunks", entry.chunks},
                        {"parts", entry.parts},
                        {"peak_activations", entry.peak},
                        {"makespan", entry.makespan},

@@ -11,12 +11,12 @@
 namespace sluice {
 
 // How much shorter the step gets with more memory: `schedule compare --memory-sweep`. Memory is
-// counted in activations of whole stages: where stages are split, an activation of a part counts as
-// that part of one.
+// counted in activations of the given stages: where these are split into chunks, an activation of a
+// chunk counts as its share of one.
 struct TradeOffCurve {
   struct Point {
     int limit;
-    std::string placement;  // "looped", "v", with the parts where stages are split: "v, 2 parts"
+    std::string placement;  // "looped", or with several chunks per rank "looped, 2 chunks"
     double makespan;
     double bubble;
     double bound;  // proved for every placement that was tried
@@ -25,7 +25,8 @@ struct TradeOffCurve {
   };
   struct Entry {
     std::string name;
-    int parts;
+    int chunks;  // per rank
+    int parts;   // into which each given stage is split: 1, or the chunks
     double peak;
     double makespan;
     double bubble;
