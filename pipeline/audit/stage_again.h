@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "comm/progress.h"
 #include "models/layers/layer.h"
-#include "pipeline/run/rank_state.h"
 #include "pipeline/run/stage_digest.h"
-#include "pipeline/run/tensor_pieces.h"
+#include "pipeline/state/rank_state.h"
+#include "pipeline/state/tensor_pieces.h"
 
 namespace sluice {
 

@@ -9,8 +9,8 @@
 #include "pipeline/recover/moves.h"
 #include "pipeline/recover/state_access.h"
 #include "pipeline/recover/state_ranges.h"
-#include "pipeline/run/rounds.h"
-#include "pipeline/run/state_pieces.h"
+#include "pipeline/state/rounds.h"
+#include "pipeline/state/state_pieces.h"
 
 namespace sluice {
 namespace {

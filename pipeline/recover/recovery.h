@@ -13,8 +13,8 @@
 #include "comm/communicator.h"
 #include "comm/lying_rank.h"
 #include "pipeline/compile/plan/run_plan.h"
-#include "pipeline/run/optimizer.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/optimizer.h"
+#include "pipeline/state/rank_state.h"
 #include "schedules/weight_versions.h"
 
 namespace sluice {

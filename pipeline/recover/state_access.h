@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "pipeline/recover/state_ranges.h"
-#include "pipeline/run/host_state.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/host_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
-#include "pipeline/run/state_gather.h"
+#include "pipeline/state/rank_state.h"
+#include "pipeline/state/state_gather.h"
 
 namespace sluice {
 

@@ -5,9 +5,9 @@
 
 #include "pipeline/compile/plan/program.h"
 #include "pipeline/compile/plan/stage_audit.h"
-#include "pipeline/run/rank_state.h"
 #include "pipeline/run/stage_digest.h"
-#include "pipeline/run/tensor_pieces.h"
+#include "pipeline/state/rank_state.h"
+#include "pipeline/state/tensor_pieces.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "comm/collectives.h"
 #include "pipeline/compile/plan/program.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 

@@ -20,7 +20,7 @@
 #include "pipeline/run/finite_check.h"
 #include "pipeline/run/instruction_clock.h"
 #include "pipeline/run/program_places.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 

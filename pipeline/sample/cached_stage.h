@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/layers/layer.h"
-#include "pipeline/run/arena.h"
+#include "pipeline/state/arena.h"
 
 namespace sluice {
 

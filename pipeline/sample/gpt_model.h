@@ -11,8 +11,8 @@
 #include "models/layers/layer.h"
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/files/model_folder.h"
-#include "pipeline/run/arena.h"
 #include "pipeline/sample/cached_model.h"
+#include "pipeline/state/arena.h"
 
 namespace sluice {
 

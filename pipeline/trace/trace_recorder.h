@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "pipeline/run/instruction_clock.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "pipeline/trace/trace_event.h"
 
 namespace sluice {

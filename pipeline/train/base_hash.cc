@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "comm/progress.h"
-#include "pipeline/run/host_state.h"
-#include "pipeline/run/state_pieces.h"
+#include "pipeline/state/host_state.h"
+#include "pipeline/state/state_pieces.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

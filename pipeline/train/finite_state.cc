@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/run/rounds.h"
+#include "pipeline/state/rounds.h"
 
 namespace sluice {
 namespace {

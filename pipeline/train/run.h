@@ -18,7 +18,7 @@
 #include "pipeline/checkpoint/files/model_files.h"
 #include "pipeline/checkpoint/saving/save_outcome.h"
 #include "pipeline/checkpoint/saving/weight_shards.h"
-#include "pipeline/run/optimizer.h"
+#include "pipeline/state/optimizer.h"
 #include "pipeline/trace/trace_event.h"
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/portion.h"

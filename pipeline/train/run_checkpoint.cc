@@ -8,7 +8,7 @@
 #include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/saving/save_together.h"
-#include "pipeline/run/host_state.h"
+#include "pipeline/state/host_state.h"
 #include "pipeline/train/arithmetic.h"
 #include "schedules/sum_order.h"
 

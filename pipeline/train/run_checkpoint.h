@@ -12,7 +12,7 @@
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
 #include "pipeline/checkpoint/saving/save_outcome.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "pipeline/train/run.h"
 
 namespace sluice {

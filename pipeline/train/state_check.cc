@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
-#include "pipeline/run/rounds.h"
+#include "pipeline/state/rounds.h"
 #include "pipeline/train/diagnosis.h"
 #include "pipeline/train/finite_state.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "pipeline/train/run.h"
 
 namespace sluice {

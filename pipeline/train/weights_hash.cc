@@ -1,6 +1,6 @@
 #include "pipeline/train/weights_hash.h"
 
-#include "pipeline/run/state_gather.h"
+#include "pipeline/state/state_gather.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

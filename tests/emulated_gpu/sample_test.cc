@@ -13,7 +13,7 @@
 #include "tests/emulated_gpu/gpus.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/random_decoder.h"
-#include "tests/pipeline/saved_model.h"
+#include "tests/pipeline/sample/saved_model.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "models/kernels/kernel_threads.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/decoder_runs.h"
 #include "tests/sanitizers.h"

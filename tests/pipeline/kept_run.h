@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/run/rank_state.h"
-#include "pipeline/run/state_gather.h"
+#include "pipeline/state/rank_state.h"
+#include "pipeline/state/state_gather.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -10,7 +10,7 @@
 
 #include "pipeline/compile/program/check_progress.h"
 #include "pipeline/compile/program/compile_rank.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -24,7 +24,7 @@ set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels l
 set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
 set(SLUICE_FOLDERS_partitioner_planning question plan file profiling roofline sources race graph answer)
-set(SLUICE_FOLDERS_pipeline compile run audit recover checkpoint watch trace train sample)
+set(SLUICE_FOLDERS_pipeline compile state run audit recover checkpoint watch trace train sample)
 set(SLUICE_FOLDERS_pipeline_checkpoint files directory saving adapters)
 set(SLUICE_FOLDERS_pipeline_compile plan replicas memory program)
 set(SLUICE_FOLDERS_schedules_optimise problem dispatch search exact)

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/printable.h"
 #include "models/spec/describe_layers.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "schedules/sum_order.h"
 #include "tools/train/train_output.h"
 

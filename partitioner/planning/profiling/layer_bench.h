@@ -10,7 +10,7 @@
 #include "models/layers/layer.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/profiling/stream_stopwatch.h"
-#include "pipeline/run/arena.h"
+#include "pipeline/state/arena.h"
 
 namespace sluice {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/kernels/kernels.h"
-#include "pipeline/run/arena.h"
+#include "pipeline/state/arena.h"
 
 namespace sluice {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/compile/plan/rank_memory.h"
-#include "pipeline/run/optimizer.h"
+#include "pipeline/state/optimizer.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/compile/plan/run_plan.h"
-#include "pipeline/run/state_gather.h"
+#include "pipeline/state/state_gather.h"
 
 namespace sluice {
 

@@ -14,8 +14,8 @@
 #include "pipeline/checkpoint/directory/own_folder.h"
 #include "pipeline/checkpoint/saving/running_checksum.h"
 #include "pipeline/checkpoint/saving/shared_file.h"
-#include "pipeline/run/rounds.h"
-#include "pipeline/run/state_pieces.h"
+#include "pipeline/state/rounds.h"
+#include "pipeline/state/state_pieces.h"
 
 namespace sluice {
 namespace {

@@ -46,7 +46,7 @@ struct RunRequest {
   // optimizer's state (ZeRO-1); 2: the sums of gradients too. A group of one rank divides nothing.
   int zero = 0;
   // With one replica: every rank also keeps the trained state of the next one, as it is after each
-  // step, so that a rank that is lost takes nothing with it (run/mirror.h). Replicas without ZeRO
+  // step, so that a rank that is lost takes nothing with it (state/mirror.h). Replicas without ZeRO
   // hold each other's state as it is, and nothing changes for them.
   bool mirror = false;
   // Every so many steps each rank computes one micro-batch of another rank again and compares all

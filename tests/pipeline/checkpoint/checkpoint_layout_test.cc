@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/safetensors_header.h"
 #include "models/files/shards.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

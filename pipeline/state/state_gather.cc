@@ -1,4 +1,4 @@
-#include "pipeline/run/state_gather.h"
+#include "pipeline/state/state_gather.h"
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_RANK_STATE_H_
-#define SLUICE_PIPELINE_RUN_RANK_STATE_H_
+#ifndef SLUICE_PIPELINE_STATE_RANK_STATE_H_
+#define SLUICE_PIPELINE_STATE_RANK_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "models/layers/layer.h"
 #include "pipeline/compile/plan/run_plan.h"
-#include "pipeline/run/arena.h"
+#include "pipeline/state/arena.h"
 
 namespace sluice {
 
@@ -158,4 +158,4 @@ std::vector<const ParameterDecl*> CanonicalParameters(const RunPlan& plan);
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_RANK_STATE_H_
+#endif  // SLUICE_PIPELINE_STATE_RANK_STATE_H_

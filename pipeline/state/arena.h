@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_ARENA_H_
-#define SLUICE_PIPELINE_RUN_ARENA_H_
+#ifndef SLUICE_PIPELINE_STATE_ARENA_H_
+#define SLUICE_PIPELINE_STATE_ARENA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -34,4 +34,4 @@ class Arena {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_ARENA_H_
+#endif  // SLUICE_PIPELINE_STATE_ARENA_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_TENSOR_PIECES_H_
-#define SLUICE_PIPELINE_RUN_TENSOR_PIECES_H_
+#ifndef SLUICE_PIPELINE_STATE_TENSOR_PIECES_H_
+#define SLUICE_PIPELINE_STATE_TENSOR_PIECES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -44,4 +44,4 @@ absl::Status PassOn(Communicator& group, TensorsOfPeer out, TensorsOfPeer in,
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_TENSOR_PIECES_H_
+#endif  // SLUICE_PIPELINE_STATE_TENSOR_PIECES_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_STATE_PIECES_H_
-#define SLUICE_PIPELINE_RUN_STATE_PIECES_H_
+#ifndef SLUICE_PIPELINE_STATE_STATE_PIECES_H_
+#define SLUICE_PIPELINE_STATE_STATE_PIECES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rounds.h"
+#include "pipeline/state/rounds.h"
 
 namespace sluice {
 
@@ -48,4 +48,4 @@ class StatePieces {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_STATE_PIECES_H_
+#endif  // SLUICE_PIPELINE_STATE_STATE_PIECES_H_

@@ -1,4 +1,4 @@
-#include "pipeline/run/state_pieces.h"
+#include "pipeline/state/state_pieces.h"
 
 #include <algorithm>
 

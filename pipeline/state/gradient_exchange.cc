@@ -1,4 +1,4 @@
-#include "pipeline/run/gradient_exchange.h"
+#include "pipeline/state/gradient_exchange.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_STATE_GATHER_H_
-#define SLUICE_PIPELINE_RUN_STATE_GATHER_H_
+#ifndef SLUICE_PIPELINE_STATE_STATE_GATHER_H_
+#define SLUICE_PIPELINE_STATE_STATE_GATHER_H_
 
 #include <cstdint>
 #include <functional>
@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/run/host_state.h"
-#include "pipeline/run/rank_state.h"
-#include "pipeline/run/rounds.h"
-#include "pipeline/run/state_pieces.h"
+#include "pipeline/state/host_state.h"
+#include "pipeline/state/rank_state.h"
+#include "pipeline/state/rounds.h"
+#include "pipeline/state/state_pieces.h"
 
 namespace sluice {
 
@@ -55,4 +55,4 @@ class StateGather {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_STATE_GATHER_H_
+#endif  // SLUICE_PIPELINE_STATE_STATE_GATHER_H_

@@ -1,13 +1,13 @@
-#ifndef SLUICE_PIPELINE_RUN_ASYNCHRONOUS_H_
-#define SLUICE_PIPELINE_RUN_ASYNCHRONOUS_H_
+#ifndef SLUICE_PIPELINE_STATE_ASYNCHRONOUS_H_
+#define SLUICE_PIPELINE_STATE_ASYNCHRONOUS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
-#include "pipeline/run/gradient_norms.h"
-#include "pipeline/run/optimizer.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/gradient_norms.h"
+#include "pipeline/state/optimizer.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 
@@ -44,4 +44,4 @@ class AsynchronousUpdates {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_ASYNCHRONOUS_H_
+#endif  // SLUICE_PIPELINE_STATE_ASYNCHRONOUS_H_

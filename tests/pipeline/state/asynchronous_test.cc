@@ -1,6 +1,6 @@
 // Asynchronous schedules train by their rule: a naive twin, which is one loop over micro-batches
 // and keeps every version of every stage's weights, gets the same bits.
-#include "pipeline/run/asynchronous.h"
+#include "pipeline/state/asynchronous.h"
 
 #include <gtest/gtest.h>
 

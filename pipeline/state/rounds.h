@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_ROUNDS_H_
-#define SLUICE_PIPELINE_RUN_ROUNDS_H_
+#ifndef SLUICE_PIPELINE_STATE_ROUNDS_H_
+#define SLUICE_PIPELINE_STATE_ROUNDS_H_
 
 #include <functional>
 #include <vector>
@@ -52,4 +52,4 @@ class Rounds {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_ROUNDS_H_
+#endif  // SLUICE_PIPELINE_STATE_ROUNDS_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_TESTS_PIPELINE_SAVED_MODEL_H_
-#define SLUICE_TESTS_PIPELINE_SAVED_MODEL_H_
+#ifndef SLUICE_TESTS_PIPELINE_SAMPLE_SAVED_MODEL_H_
+#define SLUICE_TESTS_PIPELINE_SAMPLE_SAVED_MODEL_H_
 
 #include <gtest/gtest.h>
 
@@ -29,4 +29,4 @@ inline void SaveModel(const ModelSpec& spec, ModelRunner& runner, const std::str
 
 }  // namespace sluice
 
-#endif  // SLUICE_TESTS_PIPELINE_SAVED_MODEL_H_
+#endif  // SLUICE_TESTS_PIPELINE_SAMPLE_SAVED_MODEL_H_

@@ -1,10 +1,10 @@
-#ifndef SLUICE_PIPELINE_RUN_GRADIENT_EXCHANGE_H_
-#define SLUICE_PIPELINE_RUN_GRADIENT_EXCHANGE_H_
+#ifndef SLUICE_PIPELINE_STATE_GRADIENT_EXCHANGE_H_
+#define SLUICE_PIPELINE_STATE_GRADIENT_EXCHANGE_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 
@@ -25,4 +25,4 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_GRADIENT_EXCHANGE_H_
+#endif  // SLUICE_PIPELINE_STATE_GRADIENT_EXCHANGE_H_

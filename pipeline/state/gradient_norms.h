@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_GRADIENT_NORMS_H_
-#define SLUICE_PIPELINE_RUN_GRADIENT_NORMS_H_
+#ifndef SLUICE_PIPELINE_STATE_GRADIENT_NORMS_H_
+#define SLUICE_PIPELINE_STATE_GRADIENT_NORMS_H_
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 
@@ -65,4 +65,4 @@ class GradientNorms {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_GRADIENT_NORMS_H_
+#endif  // SLUICE_PIPELINE_STATE_GRADIENT_NORMS_H_

@@ -1,4 +1,4 @@
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/kernels/on_threads.h"
-#include "pipeline/run/host_state.h"
+#include "pipeline/state/host_state.h"
 
 namespace sluice {
 namespace {

@@ -18,7 +18,7 @@
 #include "pipeline/sample/generate.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/random_decoder.h"
-#include "tests/pipeline/saved_model.h"
+#include "tests/pipeline/sample/saved_model.h"
 #include "tests/sanitizers.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "pipeline/run/optimizer.h"
+#include "pipeline/state/optimizer.h"
 
 #include <gtest/gtest.h>
 

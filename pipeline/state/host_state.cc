@@ -1,4 +1,4 @@
-#include "pipeline/run/host_state.h"
+#include "pipeline/state/host_state.h"
 
 #include <iterator>
 

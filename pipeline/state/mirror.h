@@ -1,10 +1,10 @@
-#ifndef SLUICE_PIPELINE_RUN_MIRROR_H_
-#define SLUICE_PIPELINE_RUN_MIRROR_H_
+#ifndef SLUICE_PIPELINE_STATE_MIRROR_H_
+#define SLUICE_PIPELINE_STATE_MIRROR_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 
@@ -30,4 +30,4 @@ absl::Status MirrorGradients(const RankState& state, Communicator& pipeline,
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_MIRROR_H_
+#endif  // SLUICE_PIPELINE_STATE_MIRROR_H_

@@ -1,4 +1,4 @@
-#include "pipeline/run/rounds.h"
+#include "pipeline/state/rounds.h"
 
 #include <algorithm>
 #include <future>

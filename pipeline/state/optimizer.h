@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_OPTIMIZER_H_
-#define SLUICE_PIPELINE_RUN_OPTIMIZER_H_
+#ifndef SLUICE_PIPELINE_STATE_OPTIMIZER_H_
+#define SLUICE_PIPELINE_STATE_OPTIMIZER_H_
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 
 namespace sluice {
 
@@ -46,4 +46,4 @@ absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, do
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_OPTIMIZER_H_
+#endif  // SLUICE_PIPELINE_STATE_OPTIMIZER_H_

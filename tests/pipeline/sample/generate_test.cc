@@ -10,7 +10,7 @@
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
 #include "tests/models/twins/model_runner.h"
-#include "tests/pipeline/saved_model.h"
+#include "tests/pipeline/sample/saved_model.h"
 
 namespace sluice {
 namespace {

@@ -1,9 +1,9 @@
-#include "pipeline/run/mirror.h"
+#include "pipeline/state/mirror.h"
 
 #include <utility>
 #include <vector>
 
-#include "pipeline/run/tensor_pieces.h"
+#include "pipeline/state/tensor_pieces.h"
 
 namespace sluice {
 namespace {

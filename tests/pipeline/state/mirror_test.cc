@@ -1,6 +1,6 @@
 // With a mirror, what a rank keeps of another is that rank's state to the bit, after any number of
 // steps; and the run is the one without a mirror.
-#include "pipeline/run/mirror.h"
+#include "pipeline/state/mirror.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/run/gradient_exchange.h"
-#include "pipeline/run/optimizer.h"
 #include "pipeline/run/rank_threads.h"
+#include "pipeline/state/gradient_exchange.h"
+#include "pipeline/state/optimizer.h"
 #include "tests/pipeline/kept_run.h"
 #include "tests/sanitizers.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/run/gradient_norms.h"
+#include "pipeline/state/gradient_norms.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_RUN_HOST_STATE_H_
-#define SLUICE_PIPELINE_RUN_HOST_STATE_H_
+#ifndef SLUICE_PIPELINE_STATE_HOST_STATE_H_
+#define SLUICE_PIPELINE_STATE_HOST_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -69,4 +69,4 @@ class HostReader {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_RUN_HOST_STATE_H_
+#endif  // SLUICE_PIPELINE_STATE_HOST_STATE_H_

@@ -1,4 +1,4 @@
-#include "pipeline/run/asynchronous.h"
+#include "pipeline/state/asynchronous.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "pipeline/run/tensor_pieces.h"
+#include "pipeline/state/tensor_pieces.h"
 
 #include <algorithm>
 #include <utility>
