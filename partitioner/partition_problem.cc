@@ -30,6 +30,19 @@ double PartitionProblem::SendSeconds(int stage, int64_t bytes) const {
   return placement.rank(stage) == placement.rank(stage + 1) ? 0 : LinkAfter(stage).Seconds(bytes);
 }
 
+void PartitionProblem::AddTiedExchange(int stage, RangeCost* cost) const {
+  const Placement& placement = timetable->placement;
+  const int first = placement.rank(0), last = placement.rank(stages() - 1);
+  const LayerCost& head = CostsOf(stage).layers().back();
+  if (first == last || head.tied_gradient_bytes == 0) return;
+  // Both directions at once. The rank that is done earlier waits for the other one; its tail starts
+  // when it is done itself, which is no later.
+  const double swap = machines.LinkBetween(last, first).Seconds(head.tied_gradient_bytes);
+  cost->tied_exchange = swap + head.tied_sum_seconds;
+  // The tail of the last layer has the sum wherever the first one is.
+  cost->tail += stage == 0 ? cost->tied_exchange : swap;
+}
+
 absl::Status ValidateProblem(const PartitionProblem& problem) {
   if (problem.timetable->placement.copies() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -29,11 +29,13 @@ struct PartitionProblem {
   const CostTable& CostsOf(int stage) const {
     return machines.CostsOf(timetable->placement.rank(stage));
   }
-  // Layers first..end - 1 as `stage`, whose rank updates once what it has tied to the first layer.
+  // Layers first..end - 1 as `stage`, whose rank updates once what it has tied to the first layer,
+  // and, where another rank has that, swaps the gradients with it.
   RangeCost Price(int stage, int first, int end, Recompute recompute) const {
     RangeCost cost = CostsOf(stage).Price(first, end, recompute);
     if (timetable->placement.rank(stage) == timetable->placement.rank(0))
       cost.UpdateTiedElsewhere();
+    if (stage == 0 || stage + 1 == stages()) AddTiedExchange(stage, &cost);
     return cost;
   }
   // The way from `stage` to the next one.
@@ -43,6 +45,11 @@ struct PartitionProblem {
   }
   // Seconds of a message of `bytes` from `stage` to the next one; 0 on one rank.
   double SendSeconds(int stage, int64_t bytes) const;
+
+ private:
+  // What the first or the last stage does once per step about the gradients of what the layers at
+  // both ends have in common. Which layers are between them makes no difference.
+  void AddTiedExchange(int stage, RangeCost* cost) const;
 };
 
 // A partition with what its stages recompute.

@@ -12,8 +12,8 @@ LeastLayer LeastOf(const Workload& workload, int layer) {
     least.forward = std::min(least.forward, cost.forward_seconds);
     least.input_grad = std::min(least.input_grad, cost.input_grad_seconds);
     least.weight_grad = std::min(least.weight_grad, cost.weight_grad_seconds);
-    least.tail =
-        std::min(least.tail, cost.update_seconds - cost.tied_update_seconds + cost.sync_seconds);
+    least.tail = std::min(least.tail, cost.update_seconds - cost.tied_update_seconds +
+                                          cost.tied_sum_seconds + cost.sync_seconds);
     for (Recompute policy : workload.policies) {
       least.recompute = std::min(least.recompute, cost.recompute_seconds(policy));
     }

@@ -42,6 +42,8 @@ void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& b
     // Where all is frozen, W is no call at all.
     cost.weight_grad_seconds =
         cost.parameters == 0 ? 0 : seconds(spec.weight_grad_flops, saved + gradients);
+    // Both gradients are read, one is written.
+    cost.tied_sum_seconds = device.MemorySeconds(3 * static_cast<double>(cost.tied_gradient_bytes));
     cost.restore_seconds = restored == 0 ? 0 : seconds(spec.attention_flops, 2 * restored);
   }
 }

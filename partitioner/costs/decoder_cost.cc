@@ -54,6 +54,7 @@ class RankPricer {
     head->parameter_bytes += head->tied_bytes;
     head->tied_update_seconds = UpdateSeconds(table.trained);
     head->update_seconds += head->tied_update_seconds;
+    head->tied_gradient_bytes = table.trained * kFp32;
   }
 
  private:

@@ -33,6 +33,7 @@ absl::Status ValidateLayer(const LayerCost& layer) {
         std::pair{"restore_seconds", layer.restore_seconds},
         std::pair{"update_seconds", layer.update_seconds},
         std::pair{"tied_update_seconds", layer.tied_update_seconds},
+        std::pair{"tied_sum_seconds", layer.tied_sum_seconds},
         std::pair{"sync_seconds", layer.sync_seconds}}) {
     if (absl::Status status = CheckSeconds(layer, field, value); !status.ok()) return status;
   }
@@ -41,6 +42,7 @@ absl::Status ValidateLayer(const LayerCost& layer) {
                                      std::pair{"parameter_bytes", layer.parameter_bytes},
                                      std::pair{"tied_bytes", layer.tied_bytes},
                                      std::pair{"tied_state_bytes", layer.tied_state_bytes},
+                                     std::pair{"tied_gradient_bytes", layer.tied_gradient_bytes},
                                      std::pair{"saved_bytes (none)", layer.saved_bytes[0]},
                                      std::pair{"saved_bytes (selective)", layer.saved_bytes[1]},
                                      std::pair{"saved_bytes (full)", layer.saved_bytes[2]},
@@ -60,6 +62,13 @@ absl::Status CheckTies(const std::vector<LayerCost>& layers) {
       return absl::InvalidArgumentError(absl::StrCat(
           "layer '", layer.name, "': tied_update_seconds is ", layer.tied_update_seconds,
           "; expected no more than its update_seconds, ", layer.update_seconds));
+    }
+    if (&layer != &layers.back() && (layer.tied_gradient_bytes > 0 || layer.tied_sum_seconds > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer '", layer.name, "': tied_gradient_bytes is ", layer.tied_gradient_bytes,
+          " and tied_sum_seconds ", layer.tied_sum_seconds,
+          "; expected 0, since gradients of the last layer alone are summed with those of the "
+          "first"));
     }
     tied += layer.tied_bytes;
     const bool first = &layer == &layers.front();

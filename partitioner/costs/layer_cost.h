@@ -40,6 +40,9 @@ struct LayerCost {
   // Of update_seconds, those that a rank saves which also holds the model's first layer: the update
   // of a head's weights that are tied to the embedding, which it has once.
   double tied_update_seconds = 0;
+  // Of the last layer, adding the gradient of the first layer's to that of its own weights that are
+  // tied to them. Each of two ranks that have one of the two layers does it.
+  double tied_sum_seconds = 0;
   double sync_seconds = 0;
   int64_t parameters = 0;  // that are trained, and so have gradients to sum
   // Of these, kept in bf16 with the low halves in the optimizer's state (MasterWeights::kSplit).
@@ -51,6 +54,9 @@ struct LayerCost {
   // either layer.
   int64_t tied_bytes = 0;
   int64_t tied_state_bytes = 0;  // of tied_bytes, those of the optimizer's state
+  // Of the last layer, of the gradients that its rank and that of the first layer, where these are
+  // two, swap once per step: of the weights that are tied. 0 of every other layer.
+  int64_t tied_gradient_bytes = 0;
   // Kept from the start of F to the end of B (or I), the layer's input included, by recompute
   // policy.
   std::array<int64_t, kRecomputePolicies> saved_bytes = {0, 0, 0};

@@ -34,6 +34,7 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   PutTiming("restore", timings.restore, &json);
   PutTiming("update", timings.update, &json);
   if (timings.tied_update.median > 0) PutTiming("tied_update", timings.tied_update, &json);
+  if (timings.tied_sum.median > 0) PutTiming("tied_sum", timings.tied_sum, &json);
   json["parameters"] = layer.parameters;
   if (layer.split_parameters > 0) json["split_parameters"] = layer.split_parameters;
   json["parameter_bytes"] = layer.parameter_bytes;
@@ -41,6 +42,7 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
     json["tied_bytes"] = layer.tied_bytes;
     json["tied_state_bytes"] = layer.tied_state_bytes;
   }
+  if (layer.tied_gradient_bytes > 0) json["tied_gradient_bytes"] = layer.tied_gradient_bytes;
   json["saved_bytes"] = {{"none", layer.saved_bytes[0]},
                          {"selective", layer.saved_bytes[1]},
                          {"full", layer.saved_bytes[2]}};
@@ -92,6 +94,7 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   }
   if (fields.Has("update_seconds")) timings.update = ReadTiming("update", &fields);
   if (fields.Has("tied_update_seconds")) timings.tied_update = ReadTiming("tied_update", &fields);
+  if (fields.Has("tied_sum_seconds")) timings.tied_sum = ReadTiming("tied_sum", &fields);
   if (timings.tied_update.median > timings.update.median) {
     fields.Fail("tied_update_seconds",
                 absl::StrCat("is ", timings.tied_update.median,
@@ -108,6 +111,8 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
     layer.tied_bytes = ReadCount("tied_bytes", 0, layer.parameter_bytes, &fields);
     layer.tied_state_bytes = ReadCount("tied_state_bytes", 0, layer.tied_bytes, &fields);
   }
+  if (fields.Has("tied_gradient_bytes"))
+    layer.tied_gradient_bytes = ReadCount("tied_gradient_bytes", 0, kMostBytes, &fields);
   layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);
   layer.output_bytes = ReadCount("output_bytes", 0, kMostBytes, &fields);
   layer.workspace_bytes = ReadCount("workspace_bytes", 0, kMostBytes, &fields);
@@ -145,6 +150,7 @@ void TakeMedians(const LayerTimings& timings, LayerCost* layer) {
   layer->restore_seconds = timings.restore.median;
   layer->update_seconds = timings.update.median;
   layer->tied_update_seconds = timings.tied_update.median;
+  layer->tied_sum_seconds = timings.tied_sum.median;
 }
 
 std::string FormatProfile(const Profile& profile) {

@@ -29,6 +29,9 @@ struct LayerTimings {
   Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
   // Of `update`, that of weights which are another layer's, too; 0 in older profiles.
   Timing tied_update;
+  // Once per step, beside `update`: adding the gradients of these weights to the other layer's; 0 in
+  // older profiles.
+  Timing tied_sum;
 };
 
 // Makes the seconds of `layer` the medians.

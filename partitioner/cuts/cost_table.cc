@@ -67,7 +67,7 @@ void CostTable::BuildSums() {
       sum.input_grad +=
           layer.input_grad_seconds + layer.recompute_seconds(static_cast<Recompute>(policy));
       sum.weight_grad += layer.weight_grad_seconds;
-      sum.tail += layer.update_seconds + layer.sync_seconds;
+      sum.tail += layer.update_seconds + layer.sync_seconds + layer.tied_sum_seconds;
       sum.tied_tail += layer.tied_update_seconds;
       sum.parameters += layer.parameters;
       sum.parameter_bytes += layer.parameter_bytes;

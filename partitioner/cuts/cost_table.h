@@ -19,11 +19,14 @@ struct RangeCost {
   double forward = 0;      // seconds
   double input_grad = 0;   // seconds, with what the recompute policy rebuilds first
   double weight_grad = 0;  // seconds
-  // Seconds once per step, after the last gradient: update and sync; without tied_tail where the
-  // first layer is one.
+  // Seconds once per step, after the last gradient: update, sync and the sum of what is tied;
+  // without tied_tail where the first layer is one.
   double tail = 0;
   // Of tail, what the rank does not do if it has the model's first layer in another stage.
   double tied_tail = 0;
+  // Of tail, swapping the gradients of what the first and the last layer have in common, and adding
+  // them up, where these two are on different ranks. Only PartitionProblem knows.
+  double tied_exchange = 0;
   int64_t parameters = 0;
   int64_t parameter_bytes = 0;  // without tied_bytes of the layers where the first layer is one
   // Of parameter_bytes, what the rank has once with the model's first layer, if it is in another

@@ -337,6 +337,9 @@ TEST(AdaptedCosts, AFrozenTiedTableIsHeldOnceMoreByAHeadWithoutState) {
   EXPECT_EQ(head(AllLinear()).tied_bytes, 2 * 128 * 64);
   EXPECT_EQ(head({.freeze = {"transformer.w?e.weight"}}).tied_bytes, 2 * 128 * 64);
   EXPECT_EQ(head({.freeze = {"transformer.w?e.weight"}}).parameters, 2 * 64);
+  // What is frozen has no gradient to swap.
+  EXPECT_EQ(head({}).tied_gradient_bytes, 4 * 128 * 64);
+  EXPECT_EQ(head(AllLinear()).tied_gradient_bytes, 0);
 }
 
 PlanQuestion Question(const char* preset, const Adaptation& adaptation) {

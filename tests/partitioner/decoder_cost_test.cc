@@ -97,6 +97,9 @@ TEST(DecoderCosts, ATiedHeadUpdatesATableUnlessItsRankHasTheEmbedding) {
     EXPECT_NEAR(tied.tied_update_seconds,
                 untied.update_seconds * table / static_cast<double>(untied.parameters), 1e-12);
     EXPECT_EQ(untied.tied_update_seconds, 0);
+    // Megatron-LM sums whole fp32 gradients of it over both ranks, with ZeRO, too.
+    EXPECT_EQ(tied.tied_gradient_bytes, 4 * 51200 / 2 * 1024);
+    EXPECT_EQ(untied.tied_gradient_bytes, 0);
   }
 }
 

@@ -304,6 +304,8 @@ Profile SomeProfile() {
   }
   profile.timings.back().update = {3, 4};
   profile.timings.back().tied_update = {2, 3};
+  profile.timings.back().tied_sum = {0.5, 0.75};
+  profile.layers.back().tied_gradient_bytes = 4096;
   return profile;
 }
 
@@ -323,6 +325,8 @@ TEST(ProfileFile, IsReadBackUnchanged) {
   EXPECT_EQ(again->layers.back().update_seconds, 4);
   EXPECT_EQ(again->layers.back().tied_update_seconds, 3);
   EXPECT_EQ(again->layers.front().tied_update_seconds, 0);
+  EXPECT_EQ(again->layers.back().tied_sum_seconds, 0.75);
+  EXPECT_EQ(again->layers.back().tied_gradient_bytes, 4096);
   EXPECT_EQ(again->link.bandwidth, 5e9);
   EXPECT_EQ(again->spec->decoder()->layers, 2);
   EXPECT_TRUE(again->spec->decoder()->tied_head);
@@ -399,6 +403,9 @@ TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   json["layers"][3]["tied_update_seconds"] = 5;
   EXPECT_THAT(error(json), HasSubstr("field 'layers[3].tied_update_seconds' is 5; expected at most "
                                      "update_seconds, 4"));
+  json = good;
+  json["layers"][3]["tied_gradient_bytes"] = -1;
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[3].tied_gradient_bytes' is -1"));
   json = good;
   json["version"] = 2;
   EXPECT_THAT(error(json), HasSubstr("field 'version'"));

@@ -27,7 +27,8 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
     layer.weight_grad_bytes =
         std::min(layer.weight_grad_bytes,
                  *std::min_element(layer.saved_bytes.begin(), layer.saved_bytes.end()));
-    layer.tied_bytes = 0;
+    layer.tied_bytes = layer.tied_gradient_bytes = 0;
+    layer.tied_sum_seconds = 0;
   }
   if (count > 1 && layers.front().saved_bytes[0] % 2 == 0) TieLastLayer(layers);
   return layers;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -96,6 +97,30 @@ TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
       EXPECT_LE(bytes, request.machines.memory_limit.value_or(bytes));
     }
   }
+}
+
+// Where it takes long to swap the gradients of what both ends have in common, both are on one rank.
+TEST(MakePlan, AutoKeepsBothEndsOnOneRankWhereTheirGradientsAreDearToSwap) {
+  Random random(19);
+  std::vector<LayerCost> layers = RandomLayers(random, 8);
+  layers.back().tied_gradient_bytes = 0;
+  const auto plan = [&](const std::optional<std::string>& schedule) {
+    PlanRequest request = SomeRequest(*CostTable::Create(layers), 2, 6);
+    request.machines.link.bandwidth = 1e6;
+    request.schedule = schedule;
+    return *MakePlan(request);
+  };
+  const Plan before = plan("1f1b");
+  layers.back().tied_gradient_bytes = 400'000'000;
+  const Plan after = plan("1f1b");
+  EXPECT_EQ(before.tied_exchange_seconds(), 0);
+  EXPECT_GE(after.tied_exchange_seconds(), 400);
+  EXPECT_NEAR(after.step_seconds, before.step_seconds + 400, 20);
+  EXPECT_TRUE(after.optimal);
+  EXPECT_EQ(after.peak_bytes, before.peak_bytes);
+  const Plan best = plan(std::nullopt);
+  EXPECT_EQ(best.stages.front().rank, best.stages.back().rank);
+  EXPECT_EQ(best.tied_exchange_seconds(), 0);
 }
 
 // Wherever the time limit ends the search, each timetable is listed as rejected once.

@@ -24,6 +24,8 @@ inline void TieLastLayer(std::vector<LayerCost>& layers) {
   const int64_t most = std::min(layers.front().parameter_bytes, layers.back().parameter_bytes);
   layers.back().tied_bytes = 97 * layers.front().saved_bytes[0] % (most + 1);
   layers.back().tied_update_seconds = std::floor(layers.back().update_seconds / 2);
+  layers.back().tied_gradient_bytes = layers.front().saved_bytes[0] % 40;
+  layers.back().tied_sum_seconds = std::floor(layers.back().forward_seconds / 2);
 }
 
 // Layers with small whole costs (so that there are many ties) or real ones (so that there are

@@ -47,6 +47,8 @@ std::vector<std::string> FactsOf(const PlanAnswer& answer) {
     facts.push_back(
         absl::StrCat("until the last backward ends ", FormatSeconds(plan.simulation.makespan)));
   }
+  if (const double tied = plan.tied_exchange_seconds(); tied > plan.step_seconds * kVisible)
+    facts.push_back(absl::StrCat("exchange of tied gradients ", FormatSeconds(tied)));
   facts.push_back(absl::StrCat("bubble ", FormatShare(plan.bubble)));
   if (!context.graph) {
     facts.push_back(absl::StrCat(FormatCount(context.TokensPerSecond(plan)),

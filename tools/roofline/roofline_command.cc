@@ -61,7 +61,8 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
                                .apart_input_grad = Exactly(layer.input_grad_seconds),
                                .apart_weight_grad = Exactly(layer.weight_grad_seconds),
                                .update = Exactly(layer.update_seconds),
-                               .tied_update = Exactly(layer.tied_update_seconds)});
+                               .tied_update = Exactly(layer.tied_update_seconds),
+                               .tied_sum = Exactly(layer.tied_sum_seconds)});
   }
   return profile;
 }

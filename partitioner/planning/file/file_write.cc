@@ -34,6 +34,7 @@ Json StageJson(const Plan& plan, const PlanContext& context, size_t s) {
   json["backward_seconds"] = cost.backward();
   if (!context.graph) {
     json["tail_seconds"] = cost.tail;
+    if (cost.tied_exchange > 0) json["tied_exchange_seconds"] = cost.tied_exchange;
     json["parameters"] = cost.parameters;
   }
   json["parameter_bytes"] = Bytes(context, cost.parameter_bytes);

@@ -22,6 +22,12 @@ void Plan::SetLowerBound(double bound) {
   optimal = gap() <= kProofTolerance;
 }
 
+double Plan::tied_exchange_seconds() const {
+  double seconds = 0;
+  for (const PlanStage& stage : stages) seconds = std::max(seconds, stage.cost.tied_exchange);
+  return seconds;
+}
+
 int64_t Plan::largest_peak_bytes() const {
   return *std::max_element(peak_bytes.begin(), peak_bytes.end());
 }

@@ -72,6 +72,9 @@ struct Plan {
     return objective == PlanObjective::kStep ? step_seconds : bottleneck_seconds;
   }
   double gap() const { return RelativeGap(objective_seconds(), lower_bound); }
+  // Of a step, on the rank that takes longest: the exchange of gradients between the first and the
+  // last stage, which have weights in common. 0 where one rank has both, or they have none.
+  double tied_exchange_seconds() const;
   // Bytes of the rank that needs most.
   int64_t largest_peak_bytes() const;
 };

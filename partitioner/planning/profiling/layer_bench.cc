@@ -68,6 +68,8 @@ struct LayerBench::Offsets {
       parameters.push_back(Take(parameter.bytes()));
       for (std::vector<int64_t>* of : {&gradients, &moments1, &moments2})
         of->push_back(Take(trained * SizeOf(DType::kFloat32)));
+      const int64_t tied = parameter.tied_to.empty() ? 0 : trained;
+      other_gradients.push_back(Take(tied * SizeOf(DType::kFloat32)));
       low_halves.push_back(Take(parameter.low_half_bytes()));
       most_blocks = std::max(most_blocks, trained / kSquaresBlock + 1);
     }
@@ -91,6 +93,7 @@ struct LayerBench::Offsets {
   static constexpr int64_t kNotApart = -1;
   int64_t bytes = 0;
   std::vector<int64_t> tensors, parameters, gradients, moments1, moments2, low_halves;
+  std::vector<int64_t> other_gradients;
   std::vector<int64_t> apart;  // [tensor] its place where W is run apart from I
   int64_t packed = 0, input = 0, input_grad = 0, output = 0, output_grad = 0, targets = 0;
   int64_t squares = 0;
@@ -139,14 +142,17 @@ void LayerBench::WeightGradApart() {
 }
 
 void LayerBench::EndStep() {
-  if (TrainsTied()) stopwatch_.Measure([this] { Update(/*tied=*/true); }, &tied_update_);
+  if (TrainsTied()) {
+    stopwatch_.Measure([this] { SumTied(); }, &tied_sum_);
+    stopwatch_.Measure([this] { Update(/*tied=*/true); }, &tied_update_);
+  }
   stopwatch_.Measure([this] { Update(/*tied=*/false); }, &own_update_);
 }
 
 void LayerBench::Forget() {
   for (std::vector<double>* times :
        {&forward_, &restore_, &input_grad_, &weight_grad_, &apart_input_grad_, &apart_weight_grad_,
-        &own_update_, &tied_update_}) {
+        &own_update_, &tied_update_, &tied_sum_}) {
     times->clear();
   }
 }
@@ -161,7 +167,8 @@ LayerTimings LayerBench::Summary() const {
           .apart_input_grad = Summarise(apart_input_grad_),
           .apart_weight_grad = Summarise(apart_weight_grad_),
           .update = Summarise(update),
-          .tied_update = tied_update_.empty() ? Timing() : Summarise(tied_update_)};
+          .tied_update = tied_update_.empty() ? Timing() : Summarise(tied_update_),
+          .tied_sum = tied_sum_.empty() ? Timing() : Summarise(tied_sum_)};
 }
 
 LayerCall LayerBench::Apart() const {
@@ -175,6 +182,16 @@ bool LayerBench::TrainsTied() const {
   return std::any_of(parameters.begin(), parameters.end(), [](const ParameterDecl& decl) {
     return !decl.frozen && !decl.tied_to.empty();
   });
+}
+
+// Adds to the gradients of weights that are another layer's, too, what that one has. Nothing here.
+void LayerBench::SumTied() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const ParameterDecl& decl = layer_->decl().parameters[i];
+    if (decl.frozen || decl.tied_to.empty()) continue;
+    place_.kernels->accumulate(place_.stream, ElementCount(decl.shape), other_gradients_[i],
+                               gradients_[i], /*add=*/true);
+  }
 }
 
 // What a step does at its end to those weights of this layer that are another layer's, too, or to
@@ -209,6 +226,7 @@ void LayerBench::BindWeights(const Offsets& offsets, const Arena& brief) {
     const ParameterDecl& decl = layer_->decl().parameters[i];
     parameters_.push_back(arena_.at(offsets.parameters[i]));
     gradients_.push_back(decl.frozen ? nullptr : arena_.at<float>(offsets.gradients[i]));
+    other_gradients_.push_back(arena_.at<float>(offsets.other_gradients[i]));
     moments1_.push_back(arena_.at<float>(offsets.moments1[i]));
     moments2_.push_back(arena_.at<float>(offsets.moments2[i]));
     low_halves_.push_back(decl.is_split() ? arena_.at<uint16_t>(offsets.low_halves[i]) : nullptr);

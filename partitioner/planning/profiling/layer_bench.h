@@ -64,6 +64,7 @@ class LayerBench {
         stopwatch_(*stopwatch) {}
 
   LayerCall Apart() const;
+  void SumTied();
   void Update(bool tied);
   bool TrainsTied() const;
   void BindWeights(const Offsets& offsets, const Arena& brief);
@@ -79,11 +80,13 @@ class LayerBench {
   std::vector<void*> tensors_, apart_tensors_;
   std::vector<void*> parameters_;
   std::vector<float*> gradients_, moments1_, moments2_;
+  std::vector<const float*>
+      other_gradients_;  // [parameter] zeros; the other layer's, of what is tied
   std::vector<uint16_t*> low_halves_;
   double* squares_ = nullptr;  // of the gradients' blocks
   LayerCall call_;
   std::vector<double> forward_, restore_, input_grad_, weight_grad_;  // seconds
-  std::vector<double> own_update_, tied_update_;
+  std::vector<double> own_update_, tied_update_, tied_sum_;
   std::vector<double> apart_input_grad_, apart_weight_grad_;
 };
 

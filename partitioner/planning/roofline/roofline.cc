@@ -93,6 +93,7 @@ void SetExpectedSeconds(const StepLaunches& step, const DeviceSpec& sheet,
     cost.restore_seconds = seconds(layer.restore);
     cost.update_seconds = seconds(layer.update) + seconds(layer.pack);
     cost.tied_update_seconds = seconds(layer.update) - seconds(layer.update_without_tied);
+    cost.tied_sum_seconds = seconds(layer.sum_tied);
   }
 }
 

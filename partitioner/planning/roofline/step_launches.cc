@@ -118,6 +118,11 @@ LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* r
   launches.update = record->Take();
   without_tied.Run(RecordedKernels());
   launches.update_without_tied = record->Take();
+  for (const ParameterDecl& parameter : decl.parameters) {
+    if (parameter.tied_to.empty() || parameter.frozen) continue;
+    RecordedKernels().accumulate({}, TrainedElements(parameter), nullptr, nullptr, /*add=*/true);
+  }
+  launches.sum_tied = record->Take();
   layer.Pack(later);
   launches.pack = record->Take();
   return launches;
@@ -162,10 +167,8 @@ absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape&
     for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
       // A tied one is updated as the one that it equals.
       if (parameter.tied_to.empty()) update.Add(parameter);
-      if (parameter.tied_to.empty() || parameter.frozen) continue;
-      kernels.accumulate({}, TrainedElements(parameter), nullptr, nullptr, /*add=*/true);
     }
-    Append(record.Take(), &tied);
+    Append(step.layers.back().sum_tied, &tied);
   }
   kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));
   kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));

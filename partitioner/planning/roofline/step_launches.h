@@ -27,7 +27,8 @@ struct LayerLaunches {
   Launches update;  // once per step, if this layer is alone: the squares of the gradients, AdamW
   // The same, where the device also has the layer with which this one shares weights.
   Launches update_without_tied;
-  Launches pack;  // once per step: the new weights are made ready
+  Launches sum_tied;  // once per step: the gradients of both layers that share weights are added
+  Launches pack;      // once per step: the new weights are made ready
 
   // One micro-batch, without recomputation.
   Launches OneMicroBatch() const;

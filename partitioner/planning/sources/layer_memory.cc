@@ -52,6 +52,7 @@ void SetParameterBytes(const LayerDecl& decl, OptimizerKind optimizer, LayerCost
     if (parameter.tied_to.empty()) continue;
     cost->tied_bytes += parameter.bytes() + state;
     cost->tied_state_bytes += state;
+    cost->tied_gradient_bytes += gradients;
   }
 }
 

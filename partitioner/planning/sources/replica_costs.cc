@@ -24,6 +24,9 @@ void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers
     if (share.zero == 0) continue;
     layer.update_seconds /= static_cast<double>(replicas);
     layer.tied_update_seconds /= static_cast<double>(replicas);
+    // Ranks of the same number swap what is theirs.
+    layer.tied_sum_seconds /= static_cast<double>(replicas);
+    layer.tied_gradient_bytes = (layer.tied_gradient_bytes + replicas - 1) / replicas;
     layer.parameter_bytes -=
         moments * (bytes - bytes / replicas) + low_halves - low_halves / replicas;
     const int64_t tied = layer.tied_state_bytes - layer.tied_state_bytes / replicas;

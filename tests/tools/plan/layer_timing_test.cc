@@ -51,9 +51,12 @@ TEST(LayerTiming, MeasuresTheUpdateOfWhatIsTiedApart) {
   EXPECT_LE(tied->back().tied_update.least, tied->back().update.least);
   EXPECT_LE(tied->back().tied_update.median, tied->back().update.median);
   EXPECT_EQ(tied->front().tied_update.median, 0);
+  EXPECT_GT(tied->back().tied_sum.least, 0);
+  EXPECT_EQ(tied->front().tied_sum.median, 0);
   const auto untied = TimeLayers(Model(), kBatch, {.repetitions = 2});
   ASSERT_TRUE(untied.ok()) << untied.status();
   EXPECT_EQ(untied->back().tied_update.median, 0);
+  EXPECT_EQ(untied->back().tied_sum.median, 0);
   // Of a frozen table there is none.
   LayerTimingOptions options;
   options.repetitions = 2;
@@ -61,6 +64,7 @@ TEST(LayerTiming, MeasuresTheUpdateOfWhatIsTiedApart) {
   const auto frozen = TimeLayers({"gpt", TinyGpt(true)}, kBatch, options);
   ASSERT_TRUE(frozen.ok()) << frozen.status();
   EXPECT_EQ(frozen->back().tied_update.median, 0);
+  EXPECT_EQ(frozen->back().tied_sum.median, 0);
 }
 
 TEST(LayerTiming, MeasuresEveryLayerOnADevice) {

@@ -230,6 +230,29 @@ TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
             json({{"type", "mlp"}, {"widths", {64, 32, 16, 8}}}));
 }
 
+// The head of GPT-2 has the embedding's weights: 50,257 words of 768 numbers.
+TEST_F(PlanCommand, SaysWhatTheExchangeOfTiedGradientsTakes) {
+  const std::string slow = std::string(kGpt2) + " --bandwidth 1GB/s --latency 0s --schedule ";
+  const json apart = Plan(slow + "1f1b");
+  const double swap = 4 * 50257 * 768 / 1e9;
+  for (const char* end : {"0", "3"}) {
+    const json& stage = apart["stages"][static_cast<size_t>(std::stoi(end))];
+    EXPECT_GE(stage["tied_exchange_seconds"].get<double>(), swap);
+    EXPECT_LT(stage["tied_exchange_seconds"].get<double>(), 1.01 * swap) << "and some adding";
+    EXPECT_GE(stage["tail_seconds"], stage["tied_exchange_seconds"]);
+  }
+  EXPECT_FALSE(apart["stages"][1].contains("tied_exchange_seconds"));
+  EXPECT_THAT(Run("plan " + slow + "1f1b").out,
+              HasSubstr("per step: ranks 0 and 3 swap gradients of 147 MiB"));
+  EXPECT_THAT(Run("plan " + slow + "1f1b --format svg").out,
+              HasSubstr("exchange of tied gradients 15"));
+  // A V of stages has both on rank 0.
+  const json together = Plan(slow + "zbv");
+  for (const json& stage : together["stages"])
+    EXPECT_FALSE(stage.contains("tied_exchange_seconds"));
+  EXPECT_THAT(Run("plan " + slow + "zbv").out, Not(HasSubstr("swap gradients")));
+}
+
 // However it is priced, a model takes no longer samples than its table of positions.
 TEST_F(PlanCommand, RefusesSamplesThatAreTooLongForAModel) {
   std::ofstream(Path("gpt.json")) << R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16,

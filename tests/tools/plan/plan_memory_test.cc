@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/kernels/kernels.h"
 #include "models/spec/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/memory/in_flight.h"
@@ -13,11 +14,15 @@
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/sources/layer_memory.h"
 #include "partitioner/planning/sources/replica_costs.h"
+#include "pipeline/compile/compile_run.h"
+#include "pipeline/compile/memory/work_memory.h"
 #include "schedules/generators/catalogue.h"
 
 namespace sluice {
 namespace {
 
+// Bytes by which the largest slice of a tensor may be above an equal share: slices are whole blocks.
+constexpr double kMostAbove = SizeOf(DType::kFloat32) * kSquaresBlock;
 constexpr Recompute kPolicies[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 
 struct Case {
@@ -99,6 +104,50 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   RecordProperty("largest_ratio", std::to_string(largest));
 }
 
+// What plans price as swapped between the first and the last stage is what a run makes room for.
+TEST(DeclaredCosts, CountTheGradientsThatARunSwaps) {
+  int swapping = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Case test = RandomCase(seed);
+    const int replicas = 1 + static_cast<int>(seed % 3), zero = static_cast<int>(seed % 2);
+    std::vector<LayerCost> layers = *DeclaredCosts(
+        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.kernels(), test.adaptation);
+    ShareOverReplicas({.replicas = replicas, .zero = zero}, &layers);
+    const absl::StatusOr<RunPlan> run = CompileRun({.spec = test.spec,
+                                                    .batch = test.batch,
+                                                    .dtype = test.dtype,
+                                                    .adaptation = test.adaptation,
+                                                    .timetable = test.timetable,
+                                                    .partition = test.assignment.partition,
+                                                    .recompute = test.assignment.recompute,
+                                                    .replicas = replicas,
+                                                    .zero = zero,
+                                                    .kernels = &test.kernels()});
+    ASSERT_TRUE(run.ok()) << run.status();
+    PartitionProblem problem;
+    problem.machines.costs = *CostTable::CreateShared(layers);
+    problem.machines.link = {.bandwidth = 1};  // seconds are bytes
+    problem.timetable = &test.timetable;
+    const std::vector<RangeCost> stages = PriceStages(problem, test.assignment);
+    for (int rank = 0; rank < run->ranks(); ++rank) {
+      SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
+                   std::to_string(seed));
+      int64_t run_bytes = 0;  // of the replica with the largest slice
+      for (int world_rank = 0; world_rank < run->world_size(); ++world_rank) {
+        if (run->pipeline_rank(world_rank) == rank)
+          run_bytes = std::max(run_bytes, ExchangedBytes(*run, world_rank));
+      }
+      double planned = 0;
+      for (const int stage : test.timetable.placement.StagesOf(rank))
+        planned += stages[static_cast<size_t>(stage)].tied_exchange;
+      EXPECT_GE(static_cast<double>(run_bytes), planned);
+      EXPECT_LE(static_cast<double>(run_bytes), planned + kMostAbove);
+      swapping += run_bytes > 0;
+    }
+  }
+  EXPECT_GT(swapping, 10);
+}
+
 // Of thousands of ranks it takes longer than a question may.
 TEST(RunMemory, EndsWhenToldTo) {
   const Case test = RandomCase(1);
@@ -159,6 +208,8 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
   layer.parameter_bytes = 16'000;
   layer.update_seconds = 1;
   layer.tied_update_seconds = 0.5;
+  layer.tied_sum_seconds = 0.25;
+  layer.tied_gradient_bytes = 4001;
   const LayerCost empty;
   for (int zero : {0, 1, 2}) {
     std::vector<LayerCost> layers = {layer, empty};
@@ -172,6 +223,8 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
     EXPECT_DOUBLE_EQ(layers[0].sync_seconds, (zero == 2 ? 8 : 1) * pass + pass);
     EXPECT_DOUBLE_EQ(layers[0].update_seconds, zero == 0 ? 1 : 0.25);
     EXPECT_DOUBLE_EQ(layers[0].tied_update_seconds, zero == 0 ? 0.5 : 0.125);
+    EXPECT_DOUBLE_EQ(layers[0].tied_sum_seconds, zero == 0 ? 0.25 : 0.0625);
+    EXPECT_EQ(layers[0].tied_gradient_bytes, zero == 0 ? 4001 : 1001);
     // Two moments of 4,000 bytes each, and gradients; three quarters of all these are on other
     // ranks.
     EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'000 : zero == 1 ? 10'000 : 7'000);
