@@ -88,6 +88,24 @@ TEST(PlanFile, CountsTheDevicesOfOneReplica) {
   EXPECT_EQ(file->micro_batches, 6);
 }
 
+TEST(PlanFile, SaysWhatRanksDoForEachOther) {
+  SomePlan some;
+  EXPECT_EQ(ParsePlan(some.text, "plan.json")->audit_every, 0);
+  EXPECT_FALSE(ParsePlan(some.text, "plan.json")->mirror);
+  some.context.mirror = true;
+  some.context.audit_every = 7;
+  some.plan.audit_seconds = 0.25;
+  some.plan.audit_bytes = {1, 2, 3};
+  const std::string text = FormatPlan(some.plan, some.context);
+  const absl::StatusOr<PlanFile> file = ParsePlan(text, "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->mirror);
+  EXPECT_EQ(file->audit_every, 7);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["audit_seconds"], 0.25);
+  EXPECT_EQ(json["stages"][1]["audit_bytes"], some.plan.audit_bytes[json["stages"][1]["rank"]]);
+}
+
 TEST(PlanFile, StagesMayHaveReplicasOfTheirOwn) {
   const SomePlan some;
   nlohmann::json json = nlohmann::json::parse(some.text);
@@ -172,6 +190,7 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
       },
       "have different replicas");
   ExpectPlanError([](Json* json) { (*json)["zero"] = 3; }, "field 'zero' is 3");
+  ExpectPlanError([](Json* json) { (*json)["audit"] = -1; }, "field 'audit' is -1");
   ExpectPlanError([](Json* json) { (*json)["tensor_parallel"] = 5; },
                   "field 'tensor_parallel' is 5, which does not divide");
 }
@@ -269,6 +288,8 @@ TEST(MegatronArguments, RefuseWhatItDoesNotHave) {
               }),
               HasSubstr("has no SGD"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.mirror = true; }), HasSubstr("--mirror"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.context.audit_every = 5; }),
+              HasSubstr("--audit"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.graph = true; }), HasSubstr("graphs"));
   EXPECT_THAT(why([](MegatronPlan& other) { other.context.layer_names[1] = "linear 0"; }),
               HasSubstr("not 'linear 0'"));

@@ -137,6 +137,7 @@ void TakeSwitches(const PlanFlags& flags, PlanQuestion* question) {
   question->overlap_sync = flags.overlap_sync;
   question->zero = flags.zero;
   question->mirror = flags.mirror;
+  question->audit_every = flags.audit;
   question->pareto = flags.pareto;
   question->what_if = flags.what_if;
 }

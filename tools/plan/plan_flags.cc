@@ -101,6 +101,13 @@ void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
   command.add_flag("--mirror", flags->mirror,
                    "Each device also keeps the state of the next one, as train --mirror does. Its "
                    "memory is counted; its time, another update and 4 bytes per parameter, is not");
+  command
+      .add_option("--audit", flags->audit,
+                  "Every so many steps, each rank computes one micro-batch of another rank again, "
+                  "as train --audit does. Its time, in the mean over these steps, is in the step, "
+                  "and its memory is counted. For processors; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_flag("--overlap-sync", flags->overlap_sync,
                    "Replicas sum gradients while the last backward runs");
 }

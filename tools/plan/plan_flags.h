@@ -28,6 +28,7 @@ struct PlanFlags {
   std::string data_parallel = "1", tensor_parallel = "1", optimizer = "adamw";
   int zero = 0;
   bool sequence_parallel = false, overlap_sync = false, mirror = false;
+  int audit = 0;
   std::string time_limit, gap;
   bool pareto = false, what_if = false;
   std::string format = "text", output;

@@ -34,6 +34,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--sequence-parallel", flags.sequence_parallel},
       {"--zero", flags.zero != 0},
       {"--mirror", flags.mirror},
+      {"--audit", flags.audit != 0},
       {"--overlap-sync", flags.overlap_sync},
       {"--optimizer", flags.optimizer != "adamw"},
       {"--recompute", flags.recompute != "auto" && flags.recompute != "none"},

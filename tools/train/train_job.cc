@@ -80,6 +80,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   timetable.micro_batches = plan.micro_batches;
   question->zero = plan.zero;
   question->mirror = question->mirror || plan.mirror;
+  if (question->audit_every == 0) question->audit_every = plan.audit_every;
   if (!plan.says_batch) return absl::OkStatus();
   question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   question->dtype = plan.dtype;

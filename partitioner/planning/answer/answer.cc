@@ -127,21 +127,40 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.overlap_sync = question.overlap_sync;
   context.zero = question.zero;
   context.mirror = question.mirror;
+  context.audit_every = question.audit_every;
   context.parameters = ParametersOf(question, best);
   context.model_flops = ModelFlops(question, source, best);
   context.peak_flops = PeakFlops(question, source.dtype, best.setting);
   return context;
 }
 
-absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
-                                        const ProgressCallback& progress) {
-  const absl::StatusOr<PlanSource> source = MakeSource(question);
-  if (!source.ok()) return source.status();
-  if (question.mirror && !source->runs_here) {
+// Whether it is known what a run takes in which ranks keep, or compute, what others have.
+absl::Status CheckMutual(const PlanQuestion& question, const PlanSource& source) {
+  if (question.mirror && !source.runs_here) {
     return absl::InvalidArgumentError(
         "--mirror: the bytes of a mirror are known of models that sluice trains, on devices that "
         "are alike and share no stage; leave it out, or leave out --cluster and --tensor-parallel");
   }
+  if (question.audit_every == 0) return absl::OkStatus();
+  const std::string flag = absl::StrCat("--audit ", question.audit_every, ": ");
+  if (!source.runs_here || !source.on_processor) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, "only what processors compute can be audited yet, and this plan is for ",
+        source.device, "; leave it out, or plan a model that sluice trains, for this machine's ",
+        "processor (without --device, --cluster and --tensor-parallel) or from its profile"));
+  }
+  if (source.memory_bandwidth > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, question.model,
+                   " does not say what updates take, from which it is known how fast weights are "
+                   "hashed; measure again with sluice profile"));
+}
+
+absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
+                                        const ProgressCallback& progress) {
+  const absl::StatusOr<PlanSource> source = MakeSource(question);
+  if (!source.ok()) return source.status();
+  if (absl::Status status = CheckMutual(question, *source); !status.ok()) return status;
   const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, progress);

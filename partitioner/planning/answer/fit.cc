@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "partitioner/planning/answer/audit_cost.h"
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/race/planner.h"
@@ -17,15 +19,32 @@ namespace {
 // How often a plan that turns out too large is made again for less memory.
 constexpr int kMostRepairs = 8;
 
+// The run that `sluice train` makes of the plan.
+RunRequest RunOf(const PlanQuestion& question, const PlanSource& source, const PlanSetting& setting,
+                 const Plan& plan) {
+  StageAssignment assignment = AssignmentOf(plan);
+  return {.spec = *source.spec,
+          .batch = {setting.micro_batch_size, source.batch.seq},
+          .dtype = source.dtype,
+          .documents = question.documents,
+          .adaptation = source.adaptation,
+          .timetable = plan.timetable,
+          .partition = std::move(assignment.partition),
+          .recompute = std::move(assignment.recompute),
+          .replicas = setting.data,
+          .zero = question.zero,
+          .mirror = question.mirror,
+          .audit_every = question.audit_every,
+          .optimizer = question.optimizer,
+          .kernels = source.kernels};
+}
+
 // Replaces the bytes that the planner counted by what a run allocates.
 absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source,
                           const PlanSetting& setting, const std::function<bool()>& stop,
                           Plan* plan) {
-  const BatchShape batch{setting.micro_batch_size, source.batch.seq};
   absl::StatusOr<std::vector<int64_t>> exact =
-      RunMemory(*source.spec, batch, source.dtype, question.optimizer, plan->timetable,
-                AssignmentOf(*plan), setting.data, question.zero, *source.kernels,
-                source.adaptation, question.documents, question.mirror, stop);
+      RunMemory(RunOf(question, source, setting, *plan), stop);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();
@@ -52,10 +71,8 @@ absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSour
   return leanest;
 }
 
-}  // namespace
-
-absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
-                    const JointRequest& joint, JointPlan* best) {
+absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
+                      const JointRequest& joint, JointPlan* best) {
   PlanRequest request = RequestOf(joint.common, best->setting, best->machines);
   const std::optional<int64_t> limit = request.machines.memory_limit;
   const double lower_bound = best->plan.lower_bound;
@@ -84,6 +101,31 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
   leanest->SetLowerBound(lower_bound);
   best->plan = *std::move(leanest);
   return absl::OkStatus();
+}
+
+// The most stages of any plan that was tried; 0 where there were several ways to use the devices.
+int MostStages(const PlanQuestion& question, const PlanSource& source, const JointRequest& joint) {
+  if (joint.settings.size() > 1) return 0;
+  return question.partition ? static_cast<int>(question.partition->size()) : source.layers;
+}
+
+}  // namespace
+
+absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
+                    const JointRequest& joint, JointPlan* best) {
+  absl::Status status = FitBytes(question, source, joint, best);
+  if (!status.ok() || question.audit_every == 0) return status;
+  if (best->completed) {
+    status = AddAudits(RunOf(question, source, best->setting, best->plan), best->machines,
+                       source.memory_bandwidth, MostStages(question, source, joint),
+                       joint.stop_completing, &best->plan);
+    if (!absl::IsDeadlineExceeded(status)) return status;
+  }
+  // A step without its audits is none that was asked for.
+  return absl::DeadlineExceededError(
+      absl::StrCat("--audit ", question.audit_every,
+                   ": a plan was found, but what audits take was not counted within the time "
+                   "limit; give a longer --time-limit"));
 }
 
 absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,

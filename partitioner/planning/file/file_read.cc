@@ -128,6 +128,7 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
     }
   }
   if (fields->Has("mirror")) plan->mirror = fields->Bool("mirror");
+  if (fields->Has("audit")) plan->audit_every = ReadInt(fields, "audit", 0);
   if (!fields->Has("adaptation")) return;
   absl::StatusOr<Adaptation> adaptation = ParseAdaptation(fields->String("adaptation"));
   if (!adaptation.ok())

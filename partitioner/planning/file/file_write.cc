@@ -42,6 +42,7 @@ Json StageJson(const Plan& plan, const PlanContext& context, size_t s) {
   if (context.graph) json["in_flight"] = stage.in_flight;
   json["send_bytes"] = Bytes(context, last ? 0 : cost.output_bytes);
   json["peak_bytes"] = Bytes(context, plan.peak_bytes[stage.rank]);
+  if (context.audit_every > 0) json["audit_bytes"] = plan.audit_bytes[stage.rank];
   if (!context.graph) json["in_flight"] = stage.in_flight;
   if (plan.has_schedule()) json["recompute"] = RecomputeName(stage.recompute);
   return json;
@@ -74,6 +75,7 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
     out["sequence_parallel"] = context.sequence_parallel;
     out["zero"] = context.zero;
     if (context.mirror) out["mirror"] = true;
+    if (context.audit_every > 0) out["audit"] = context.audit_every;
   }
   out["objective"] = plan.objective == PlanObjective::kStep ? "step" : "bottleneck";
 }
@@ -83,6 +85,7 @@ void AddSeconds(const Plan& plan, const PlanContext& context, Json* json) {
   Json& out = *json;
   if (plan.has_schedule()) {
     out["step_seconds"] = plan.step_seconds;
+    if (context.audit_every > 0) out["audit_seconds"] = plan.audit_seconds;
   } else {
     out["bottleneck_seconds"] = plan.bottleneck_seconds;
   }

@@ -101,6 +101,9 @@ absl::StatusOr<std::string> FormatMegatronArguments(const Plan& plan, const Plan
   if (context.mirror) {
     return absl::InvalidArgumentError("Megatron-LM has no --mirror; leave it out");
   }
+  if (context.audit_every > 0) {
+    return absl::InvalidArgumentError("Megatron-LM has no --audit; leave it out");
+  }
   absl::StatusOr<std::vector<std::string>> letters = StageLetters(plan, context);
   if (!letters.ok()) return letters.status();
   if (absl::Status ok = CheckPredictors(*letters, plan.devices); !ok.ok()) return ok;

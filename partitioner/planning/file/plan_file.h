@@ -37,6 +37,7 @@ struct PlanFile {
   std::vector<int> stage_replicas;  // ranks of each stage, where not all have data_parallel
   int zero = 0;
   bool mirror = false;
+  int audit_every = 0;
   int chunks = 1;
   int micro_batches = 1;    // of each replica
   bool says_batch = false;  // whether the next three, and the model, were in the file

@@ -167,6 +167,9 @@ absl::StatusOr<std::string> FormatTorchTitanConfig(const Plan& plan, const PlanC
         absl::StrCat("torchtitan's replicas keep everything or also share out weights (FSDP); ",
                      context.mirror ? "leave --mirror out" : "give --zero 0"));
   }
+  if (context.audit_every > 0) {
+    return absl::InvalidArgumentError("torchtitan's ranks have no --audit; leave it out");
+  }
   const absl::StatusOr<std::string> schedule = ScheduleWithPlacement(plan);
   if (!schedule.ok()) return schedule.status();
   const absl::StatusOr<Recompute> recompute = OnePolicy(plan, "torchtitan");

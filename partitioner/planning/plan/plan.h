@@ -51,6 +51,10 @@ struct Plan {
   Simulation simulation;            // of the ranks, every action
   std::vector<int64_t> peak_bytes;  // [rank]
   double step_seconds = 0;
+  // Where ranks audit each other: the part of step_seconds that this takes, in the mean over the steps
+  // from one audit to the next, and of peak_bytes, [rank]; else 0, and empty.
+  double audit_seconds = 0;
+  std::vector<int64_t> audit_bytes;
   double bubble = 0;
   double bottleneck_seconds = 0;  // the most that a rank, or an edge, takes for one micro-batch
   // Of the objective: no plan over the schedules tried takes less. Of a plan with an order of its

@@ -35,6 +35,7 @@ struct PlanContext {
   bool overlap_sync = false;  // whether replicas sum gradients while the last backward runs
   int zero = 0;
   bool mirror = false;  // whether ranks keep each other's state
+  int audit_every = 0;  // steps from one audit to the next; 0: ranks do not audit each other
   // Of the whole model, however many devices share its layers; of a model that is trained in part,
   // those that are trained.
   int64_t parameters = 0;

@@ -74,6 +74,7 @@ struct PlanQuestion {
   bool overlap_sync = false;  // replicas sum gradients while the last backward runs
   int zero = 0;               // 0, 1 or 2
   bool mirror = false;        // ranks keep each other's state (RunRequest::mirror)
+  int audit_every = 0;        // steps from one audit to the next (RunRequest::audit_every)
 
   // What is best, and how long to look for it.
   PlanObjective objective = PlanObjective::kStep;

@@ -118,6 +118,8 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
                                      ", and what kernels reached on an H200")
                       : device->source;
   source->runs_here = true;
+  source->on_processor = here;
+  if (here) source->memory_bandwidth = device->memory_bandwidth;
   source->kernels = &KernelsOfRun(here, weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
@@ -193,6 +195,19 @@ absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, Plan
   return own ? TakeOwn(question, spec, source) : TakeCounted(question, spec, trains, source);
 }
 
+// AdamW reads a weight, its gradient and two moments, and writes all but the gradient: 28 bytes, for
+// which memory is what it waits for. 0 where the profile does not say what updates take.
+double MemoryBandwidthOf(const Profile& profile) {
+  constexpr double kBytesPerUpdate = 7 * sizeof(float);
+  double bytes = 0, seconds = 0;
+  for (const LayerCost& layer : profile.layers) {
+    if (layer.update_seconds <= 0) continue;
+    bytes += kBytesPerUpdate * static_cast<double>(layer.parameters);
+    seconds += layer.update_seconds;
+  }
+  return seconds > 0 ? bytes / seconds : 0;
+}
+
 void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSource* source) {
   source->model = profile.model;
   source->spec = profile.spec;
@@ -203,7 +218,9 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->costs = absl::StrCat("measured, ", question.model);
   source->layers = static_cast<int>(profile.layers.size());
   source->runs_here = true;
-  source->kernels = &KernelsOfRun(source->device == "cpu", MasterWeightsOf(profile.layers));
+  source->on_processor = source->device == "cpu";
+  if (source->on_processor) source->memory_bandwidth = MemoryBandwidthOf(profile);
+  source->kernels = &KernelsOfRun(source->on_processor, MasterWeightsOf(profile.layers));
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
     absl::StatusOr<Machines> machines =

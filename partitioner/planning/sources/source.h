@@ -26,10 +26,13 @@ struct PlanSource {
   Adaptation adaptation;
   BatchShape batch;  // the micro-batch that was asked for, or the usual one
   int layers = 0;
-  std::string device;      // "h200"
-  std::string costs;       // where the seconds come from, for people
-  int most_tensor = 1;     // devices that could share a stage
-  bool runs_here = false;  // whether `sluice train` could run what is planned: bytes are its own
+  std::string device;         // "h200"
+  std::string costs;          // where the seconds come from, for people
+  int most_tensor = 1;        // devices that could share a stage
+  bool runs_here = false;     // whether `sluice train` could run what is planned: bytes are its own
+  bool on_processor = false;  // likewise: on processors
+  // Bytes per second that go through the memory of one rank; 0: unknown. Of processors alone.
+  double memory_bandwidth = 0;
   // Those that need these bytes: this machine's where it was measured, else any processor's.
   const Kernels* kernels = &PortableCpuKernels();
   // The machines of any setting, with what layers cost on them: of one replica, and of one of the

@@ -36,6 +36,16 @@ struct Case {
   MasterWeights master_weights = MasterWeights::kWhole;
 
   const Kernels& kernels() const { return CpuKernels(master_weights); }
+  RunRequest Run() const {
+    return {.spec = spec,
+            .batch = batch,
+            .dtype = dtype,
+            .adaptation = adaptation,
+            .timetable = timetable,
+            .partition = assignment.partition,
+            .recompute = assignment.recompute,
+            .kernels = &kernels()};
+  }
 };
 
 Case RandomCase(uint64_t seed) {
@@ -87,9 +97,7 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
     problem.timetable = &test.timetable;
     const std::vector<int64_t> declared =
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
-    const absl::StatusOr<std::vector<int64_t>> run = RunMemory(
-        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable, test.assignment,
-        /*replicas=*/1, /*zero=*/0, test.kernels(), test.adaptation);
+    const absl::StatusOr<std::vector<int64_t>> run = RunMemory(test.Run());
     ASSERT_TRUE(run.ok()) << run.status();
     for (size_t rank = 0; rank < run->size(); ++rank) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
@@ -152,9 +160,7 @@ TEST(DeclaredCosts, CountTheGradientsThatARunSwaps) {
 TEST(RunMemory, EndsWhenToldTo) {
   const Case test = RandomCase(1);
   const auto count = [&test](const std::function<bool()>& stop) {
-    return RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
-                     test.assignment, /*replicas=*/1, /*zero=*/0, test.kernels(), test.adaptation,
-                     /*documents=*/false, /*mirror=*/false, stop);
+    return RunMemory(test.Run(), stop);
   };
   EXPECT_EQ(count([] { return true; }).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(*count([] { return false; }), *count({}));
@@ -175,9 +181,11 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
     problem.timetable = &test.timetable;
     const std::vector<int64_t> declared =
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
-    const absl::StatusOr<std::vector<int64_t>> run =
-        RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
-                  test.assignment, replicas, zero, test.kernels());
+    RunRequest request = test.Run();
+    request.adaptation = {};
+    request.replicas = replicas;
+    request.zero = zero;
+    const absl::StatusOr<std::vector<int64_t>> run = RunMemory(request);
     ASSERT_TRUE(run.ok()) << run.status();
     ASSERT_EQ(run->size(), declared.size()) << "a rank of the pipeline each";
     for (size_t rank = 0; rank < run->size(); ++rank) {

@@ -127,6 +127,59 @@ TEST_F(TrainCommandTest, MirrorsTakeTheMemoryThatTheirPlanSays) {
     EXPECT_EQ(mirrored[rank] - plain[rank], mirrors[rank]) << rank;
 }
 
+// A plan brings its audits, and says to the byte what they take, whoever asks for them.
+TEST_F(TrainCommandTest, AuditsTakeTheMemoryThatTheirPlanSays) {
+  for (const char* how : {"--schedule 1f1b --partition 0-1,2-3,4-5 --recompute full",
+                          "--schedule interleaved --chunks 2 --partition 0,1,2,3,4,5 --mirror"}) {
+    const std::string file = folder_ / "plan.json";
+    const auto plan = [&](const std::string& more) {
+      const ProcessResult planned = RunSluice(Words(absl::StrCat(
+          "plan char-gpt --layers 4 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 3 "
+          "--device cpu --micro-batch-size 2 --micro-batches 6 --format json -o ",
+          file, " ", how, more)));
+      EXPECT_EQ(planned.exit_code, kExitDone) << planned.err;
+      return Json::parse(std::ifstream(file));
+    };
+    const auto bytes = [](const Json& of_plan, const char* which) {
+      std::vector<int64_t> ranks;
+      for (const Json& stage : of_plan["stages"]) {
+        const auto rank = stage["rank"].get<size_t>();
+        ranks.resize(std::max(ranks.size(), rank + 1));
+        ranks[rank] = stage[which];
+      }
+      return ranks;
+    };
+    const auto arenas = [&](const std::string& more) {
+      const ProcessResult trained =
+          RunSluice(Words(absl::StrCat("train --data ", folder_ / "text", " --plan ", file,
+                                       " --steps 8 --eval-micro-batches 1 --no-pin --json", more)));
+      EXPECT_EQ(trained.exit_code, kExitDone) << trained.err;
+      const Json step = Json::parse(trained.out.substr(0, trained.out.find('\n')));
+      const std::string last =
+          trained.out.substr(trained.out.rfind('\n', trained.out.size() - 2) + 1);
+      const Json summary = Json::parse(last);
+      return std::pair(step["arena_bytes"].get<std::vector<int64_t>>(),
+                       summary.contains("audits") ? summary["audits"]["audits"].get<int>() : 0);
+    };
+    const Json plain = plan("");
+    EXPECT_FALSE(plain.contains("audit"));
+    const auto [flagged, audits] = arenas(" --audit 2");
+    EXPECT_EQ(audits, 4);
+    const Json audited = plan(" --audit 4");
+    EXPECT_EQ(audited["audit"], 4);
+    EXPECT_GT(audited["audit_seconds"], 0);
+    const std::vector<int64_t> peaks = bytes(audited, "peak_bytes");
+    EXPECT_EQ(flagged, peaks) << how;
+    EXPECT_EQ(arenas(""), std::pair(peaks, 2)) << how;
+    EXPECT_EQ(arenas(" --audit 8"), std::pair(peaks, 1)) << "a flag goes before the plan's";
+    std::vector<int64_t> difference = bytes(plain, "peak_bytes");
+    for (size_t rank = 0; rank < difference.size(); ++rank)
+      difference[rank] = peaks[rank] - difference[rank];
+    EXPECT_EQ(bytes(audited, "audit_bytes"), difference);
+    EXPECT_GT(*std::min_element(difference.begin(), difference.end()), 0);
+  }
+}
+
 TEST_F(TrainCommandTest, AMirrorIsPlannedOnlyWhereItsBytesAreKnown) {
   const ProcessResult shared =
       RunSluice(Words("plan char-gpt --devices 4 --tensor-parallel 2 --device h200 --mirror"));
