@@ -165,7 +165,10 @@ absl::Status ChooseShape(const ModelSpec& spec, int ranks, TrainQuestion* questi
   question->timetable.stages = best->stages;
   question->data_parallel = best->replicas;
   question->partition = FormatPartition(best->partition);  // so that it is not searched for again
-  if (best->ranks() == 1) question->mirror = false;        // there is no other rank
+  if (best->ranks() == 1) {                                // there is no other rank
+    question->mirror = false;
+    question->audit_every = 0;
+  }
   if (question->auto_data_parallel) {
     question->timetable.micro_batches = search.micro_batches() / best->replicas;
     question->sum_groups = search.groups();

@@ -84,12 +84,14 @@ TEST(ChooseShapeTest, GivesWorkByTheSpeedsOfRanks) {
   EXPECT_TRUE(LayersOf(question, gpt, 5, 1).rank_speeds.empty());
 }
 
-TEST(ChooseShapeTest, OneRankMirrorsNobody) {
+TEST(ChooseShapeTest, OneRankMirrorsAndAuditsNobody) {
   for (const int ranks : {1, 2}) {
     TrainQuestion question = Question(true, false);
     question.mirror = true;
+    question.audit_every = 5;
     ASSERT_EQ(ChooseShape(SmallGpt(), ranks, &question), absl::OkStatus());
     EXPECT_EQ(question.mirror, ranks == 2);
+    EXPECT_EQ(question.audit_every, ranks == 2 ? 5 : 0);
   }
 }
 
