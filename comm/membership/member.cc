@@ -159,11 +159,12 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
                     .replans = answer->replans != 0,
                     .work = answer->text.data(),
                     .vouched_step = answer->vouched_step,
-                    .lie = answer->lie};
+                    .lie = answer->lie,
+                    .left_out = answer->cores};
 }
 
-absl::Status Member::Prepared() {
-  if (!Tell({.kind = MemberMessage::Kind::kPrepared}).ok()) return GoneStatus();
+absl::Status Member::Prepared(const CoreSet& cores) {
+  if (!Tell({.kind = MemberMessage::Kind::kPrepared, .cores = cores}).ok()) return GoneStatus();
   const absl::StatusOr<MemberMessage> answer = Await();
   if (!answer.ok()) return answer.status();
   switch (answer->kind) {

@@ -42,6 +42,7 @@ struct GroupPlace {
   // Found by an earlier group. Until TellRewound, what this process holds is not to be used, unless
   // lie.others_hold_right, nor are checkpoints after lie.good_step.
   LyingRank lie = {};
+  CoreSet left_out = {};  // cores that have computed wrong, which no rank may use
 };
 
 // What a process says of itself when it wants a place in a group.
@@ -67,8 +68,9 @@ class Member {
   // Waits for a place in the next group. Cancelled where there will be no group, Unavailable where the
   // supervisor is gone.
   absl::StatusOr<GroupPlace> Join(const Candidate& candidate);
-  // Waits until all of the group are as ready as this process. Aborted where one was lost before.
-  absl::Status Prepared();
+  // Waits until all of the group are as ready as this process. `cores`: those that it will have to
+  // itself; none: it shares cores with others. Aborted where one was lost before.
+  absl::Status Prepared(const CoreSet& cores = {});
   // Connects all of the group (Prepared), or its first `size` ranks once they have become fewer. Errors
   // are OpenTcp's.
   absl::StatusOr<std::unique_ptr<Communicator>> Meet(const GroupPlace& place, int size,

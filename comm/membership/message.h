@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "comm/lying_rank.h"
+#include "comm/membership/core_set.h"
 
 namespace sluice {
 
@@ -20,7 +21,7 @@ struct MemberMessage {
   enum class Kind : int32_t {
     // A process to its supervisor.
     kWaiting,   // ready for a group: port, held_rank, missing, spare, timeout_ms
-    kPrepared,  // ready to meet the others of the group
+    kPrepared,  // ready to meet the others of the group: cores
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
     kSaved,     // the run has a checkpoint of its own now
     kReplan,    // rank 0: the group should go on with other work: text, order
@@ -32,8 +33,8 @@ struct MemberMessage {
     kEnding,    // ends on purpose: exit_code, text
     kHere,      // the answer to kAsk
     // A supervisor to a process.
-    kGroup,    // generation, rank, size, givers, port, replans, secret, text, lie, vouched_step
-    kMeet,     // all of the group are prepared
+    kGroup,  // generation, rank, size, givers, port, replans, secret, text, lie, vouched_step, cores
+    kMeet,   // all of the group are prepared
     kRegroup,  // leave the group after the step
     kBack,     // leave it now: a process of it is lost
     kStop,     // end the run after the step
@@ -62,6 +63,9 @@ struct MemberMessage {
       0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
   int64_t vouched_step = -1;  // -1: not known
   LyingRank lie = {};
+  // Of a process: those that its rank has to itself; none: it shares cores with others. Of a group:
+  // those that its processes must leave alone.
+  CoreSet cores = {};
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
   // [rank of the next group] its rank in this one.

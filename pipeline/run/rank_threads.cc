@@ -1,8 +1,5 @@
 #include "pipeline/run/rank_threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -13,41 +10,35 @@
 namespace sluice {
 namespace {
 
-std::vector<int> UsableCoreList() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
-// Threads that a rank's kernels start later inherit its cores.
-void PinRank(int rank, int threads, const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int t = 0; t < threads; ++t) CPU_SET(cores[static_cast<size_t>(rank * threads + t)], &set);
-  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);  // a hint: a refusal costs speed only
+// Threads that a rank's kernels start later inherit its cores. A refusal costs speed only.
+void PinRank(const CoreSet& cores) {
+  if (cores.any()) KeepThreadTo(cores);
 }
 
 }  // namespace
 
-void PinRankThreads(int local_rank, int threads, bool pin) {
-  const std::vector<int> cores = UsableCoreList();
-  if (!pin || local_rank < 0 || static_cast<int>(cores.size()) < (local_rank + 1) * threads) return;
-  PinRank(local_rank, threads, cores);
+CoreSet CoresOfRank(const CoreSet& usable, int local_rank, int threads) {
+  CoreSet own;
+  if (local_rank < 0 || static_cast<int>(usable.count()) < (local_rank + 1) * threads) return own;
+  int at = 0;
+  for (const int core : CoreNumbers(usable)) {
+    if (at++ / threads == local_rank) own.set(static_cast<size_t>(core));
+  }
+  return own;
 }
 
-int CoresForRanks() { return static_cast<int>(UsableCoreList().size()); }
+void PinRankThreads(int local_rank, int threads, bool pin) {
+  if (pin) PinRank(CoresOfRank(UsableCores(), local_rank, threads));
+}
+
+int CoresForRanks() { return static_cast<int>(UsableCores().count()); }
 
 absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,
     const std::function<absl::Status(int rank, Communicator& communicator)>& body) {
-  const std::vector<int> cores = UsableCoreList();
+  const CoreSet cores = UsableCores();
   const bool pin =
-      options.pin && static_cast<int>(cores.size()) >= ranks * options.threads_per_rank;
+      options.pin && static_cast<int>(cores.count()) >= ranks * options.threads_per_rank;
   // OpenMP ends the process where it cannot start those of a rank.
   if (options.threads_per_rank > 1) {
     absl::Status enough = CheckThreads("the run", ranks * options.threads_per_rank);
@@ -65,7 +56,7 @@ absl::Status RunRanks(
   std::vector<std::thread> threads(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     const auto run = [&, rank] {
-      if (pin) PinRank(rank, options.threads_per_rank, cores);
+      if (pin) PinRank(CoresOfRank(cores, rank, options.threads_per_rank));
       const KernelThreads kernel_threads(options.threads_per_rank);
       const absl::Status status =
           OrExhausted("a rank was running", [&] { return body(rank, group.communicator(rank)); });

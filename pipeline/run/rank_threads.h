@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "comm/local/in_process.h"
+#include "comm/membership/core_set.h"
 
 namespace sluice {
 
@@ -20,6 +21,10 @@ struct RankThreadOptions {
 absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,
     const std::function<absl::Status(int rank, Communicator& communicator)>& body);
+
+// Those of the `usable` cores that the `local_rank`-th rank of a machine has for its threads, where
+// there are enough for it; else none, as for a local rank below 0.
+CoreSet CoresOfRank(const CoreSet& usable, int local_rank, int threads);
 
 // Where a process is one rank, the `local_rank`-th of its machine: keeps the calling thread, and
 // those it starts, on cores of its own where there are enough and `pin` says so. Does nothing for a

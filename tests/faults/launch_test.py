@@ -160,6 +160,30 @@ class LaunchTest(unittest.TestCase):
                 next_at = line['step'] + every
         return run
 
+    def test_each_rank_has_a_core_of_its_own_after_others_came_and_went(self):
+        usable = os.sched_getaffinity(0)
+        if len(usable) < 2:
+            self.skipTest('one core alone')
+        run = self.launch(['--processes', '2', '--min-ranks', '1', '--max-restarts', '0'], [*AUTO, '--steps', '600'])
+        waits, seen = 'loss', []
+        for line in run.lines():
+            if waits == 'loss' and 'loss' in line:
+                os.kill(run.pids()[0], signal.SIGKILL)  # the other one is rank 0 from then on
+                waits = 'one'
+            elif waits == 'one' and line.get('event') == 'continued':
+                run.process.send_signal(signal.SIGUSR1)
+                waits = 'two'
+            elif waits == 'two' and len(run.named('continued')) == 2 and 'loss' in line:
+                try:
+                    seen.append([os.sched_getaffinity(pid) for pid in run.pids()])
+                except ProcessLookupError:
+                    continue  # the run has ended
+        self.expect_quiet(run, ['--stages', '2', '--steps', '600'])
+        self.assertTrue(seen)
+        for cores in seen:
+            self.assertEqual([len(own) for own in cores], [1, 1])
+            self.assertFalse(cores[0] & cores[1])
+
     def test_replaces_killed_ranks_from_memory(self):
         # Each rank's state is also at its neighbour's, so no step is taken twice.
         steps = 40 * (OPTIONS.kills + 2)

@@ -117,6 +117,42 @@ class LyingLaunchTest(unittest.TestCase):
         self.assertGreaterEqual(min(wrong), 13)
         self.assertEqual(sorted(run.withdrawn), list(range(1, 20)))
 
+    def cores_of(self, run):
+        """The cores on which any thread of any rank of the run may be."""
+        cores = set()
+        for pid in run.pids():
+            try:
+                for task in os.listdir(f'/proc/{pid}/task'):
+                    cores |= os.sched_getaffinity(int(task))
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # it has ended just now
+        return cores
+
+    def test_the_core_that_computed_wrong_is_used_no_more(self):
+        usable = sorted(os.sched_getaffinity(0))
+        if len(usable) < 2:
+            self.skipTest('one core alone')
+        # Rank 1 has the second core to itself. Fewer ranks may go on than there are; where no core is free for another one,
+        # they do.
+        for least, replaced in (('3', True), ('2', len(usable) > 3)):
+            run = self.launch(['--processes', '3', '--min-ranks', least, '--max-restarts', '1'],
+                              [*AUTO, '--steps', '400', '--audit', '4'], 'rank1-forward.flip:200:vanish')
+            seen = []
+            for line in run.lines():
+                if 'loss' in line and run.named('continued'):
+                    seen.append(self.cores_of(run))
+            run.errors.seek(0)
+            errors = run.errors.read()
+            self.assertEqual(run.ended, 0, errors)
+            lost = run.named('lost')
+            self.assertEqual([(event['lied'], event['cores_left_out']) for event in lost], [(True, [usable[1]])])
+            self.assertIn(f'core {usable[1]} is left out from now on', errors)
+            self.assertEqual('none is free for another rank' in errors, not replaced)
+            self.assertEqual(len(run.named('joined')), int(replaced))
+            self.assertTrue(any(seen))
+            for cores in seen:
+                self.assertLessEqual(cores, set(usable) - {usable[1]})
+
     def test_goes_on_with_fewer(self):
         run = self.launch(['--processes', '4', '--min-ranks', '3', '--max-restarts', '0'],
                           [*AUTO, '--steps', str(STEPS), '--audit', '4', '--save', self.save, '--save-every', '2', '--keep', '20'],

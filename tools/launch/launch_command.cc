@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "comm/membership/core_set.h"
 #include "comm/tcp/greeting_proof.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -69,6 +70,7 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   request.roster.min_ranks = flags.min_ranks > 0 ? flags.min_ranks : flags.processes;
   request.roster.max_restarts = flags.max_restarts;
   request.roster.replans = !flags.no_replan;
+  request.roster.cores = UsableCores();
   request.roster.secret =
       absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(secret->data()), 12));
   request.arguments = {"sluice"};

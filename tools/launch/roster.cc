@@ -48,7 +48,9 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       if (from.state == State::kWaiting) waits_since_ = std::min(waits_since_, now);
       return;
     case Kind::kPrepared:
-      if (from.state == State::kPreparing) from.state = State::kPrepared;
+      if (from.state != State::kPreparing) return;
+      from.state = State::kPrepared;
+      from.cores = message.cores;
       return;
     case Kind::kLeaving:
       Leave(from);
@@ -100,10 +102,40 @@ void Roster::Lied(const Process& from, const MemberMessage& message, absl::Durat
   broken_ = true;
   broken_at_ = std::min(broken_at_, now);
   for (auto& [id, process] : processes_) {
+    if (process.rank == lie_.rank) LeaveOut(process);
+    if (!Lives(process) && process.rank == lie_.rank && process.bad_cores.any()) {
+      events_.push_back({.kind = Event::Kind::kLeftOut,
+                         .process = id,
+                         .rank = process.rank,
+                         .lie = lie_,
+                         .left_out = process.bad_cores});
+    }
     if (!Lives(process) || process.rank != lie_.rank) continue;
     process.lies = true;
     process.state = State::kEnding;
   }
+}
+
+// The core that has computed wrong would do so again, whichever process it runs. Memory that has lost a
+// bit is that of all cores.
+void Roster::LeaveOut(Process& process) {
+  if (lie_.others_hold_right) return;
+  process.bad_cores = process.cores;
+  left_out_ |= process.cores;
+}
+
+// All cores have computed wrong, and whoever did is gone.
+bool Roster::LacksCores() const {
+  return options_.cores.any() && (options_.cores & ~left_out_).none() &&
+         Count([](const Process& p) { return p.lies && p.state != State::kEnded; }) == 0;
+}
+
+// Whether another process would have to share the cores of one that is left, or would have none.
+bool Roster::HasCoresForOneMore(const Process& lost) const {
+  if (options_.cores.none() || lost.bad_cores.none()) return true;
+  const auto sound = static_cast<int>((options_.cores & ~left_out_).count());
+  const auto of_rank = static_cast<int>(lost.bad_cores.count());
+  return sound >= (LivingRanks() + to_start_ + 1) * of_rank;
 }
 
 void Roster::Leave(Process& process) { process.leaving = true; }
@@ -143,8 +175,10 @@ void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
 
 void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now) {
   lost_at_ = absl::ToInt64Nanoseconds(now);
-  const bool replaced = !process.leaving && restarts_ < options_.max_restarts;
-  if (replaced) {
+  const bool may_be_replaced = !process.leaving && restarts_ < options_.max_restarts;
+  const bool enough = LivingRanks() + to_start_ >= options_.min_ranks;
+  const bool no_core = may_be_replaced && enough && !HasCoresForOneMore(process);
+  if (may_be_replaced && !no_core) {
     ++restarts_;
     ++to_start_;
   }
@@ -154,7 +188,9 @@ void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duratio
                      .end = end,
                      .restarts_left = options_.max_restarts - restarts_,
                      .hung = process.killed && !process.lies,
-                     .lie = process.lies ? lie_ : LyingRank()});
+                     .lie = process.lies ? lie_ : LyingRank(),
+                     .left_out = process.bad_cores,
+                     .no_core = no_core});
 }
 
 void Roster::Grow() { ++to_start_; }
@@ -219,6 +255,12 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
     } else {
       Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", text) : text, now);
     }
+  }
+  if (LacksCores() && !over_ && !ends_) {
+    Over(kExitPeerLost,
+         absl::StrCat(lie_text_, "; it had ", CoreNames(left_out_),
+                      ", and there is no core that has not computed wrong"),
+         now);
   }
   if (over_) {
     WindUp(now, &orders);
@@ -382,7 +424,10 @@ void Roster::Form(std::vector<Order>* orders) {
   if (count == size_) ranks = KeepRanks(ranks);
   if (!Reorder(&ranks)) work_.clear();
   replan_ = false;
-  for (auto& [id, process] : processes_) process.rank = -1;
+  for (auto& [id, process] : processes_) {
+    process.rank = -1;
+    process.cores.reset();
+  }
   const int last_size = std::exchange(size_, count);
   ++generation_;
   broken_ = asked_ = false;
@@ -396,6 +441,7 @@ void Roster::Form(std::vector<Order>* orders) {
   place.saved = saved_ ? 1 : 0;
   place.vouched_step = vouched_step_;
   place.lie = lie_;
+  place.cores = left_out_;
   place.port = ranks.front().second->port;
   place.replans = options_.replans ? 1 : 0;
   place.SetText(work_);

@@ -20,6 +20,7 @@ struct RosterOptions {
   int max_restarts = 0;     // processes that may be started in place of lost ones
   bool replans = true;      // ranks may ask for other work
   std::string secret = {};  // part of every group's
+  CoreSet cores = {};       // that processes may run on; none: nobody knows
   // How long those that are there wait for one that has been started in place of another.
   absl::Duration join_patience = absl::Seconds(2);
 };
@@ -43,14 +44,17 @@ class Roster {
   };
   // For people and scripts.
   struct Event {
-    enum class Kind : uint8_t { kLost, kJoined, kLeft };
+    // kLeftOut: one that was lost before has computed wrong (lie), on cores that are left out now.
+    enum class Kind : uint8_t { kLost, kJoined, kLeft, kLeftOut };
     Kind kind = Kind::kLost;
     int process = 0;
     int rank = -1;  // in the last group; -1: it was in none
     ProcessEnd end = {};
     int restarts_left = 0;
-    bool hung = false;   // it was ended since it did not answer
-    LyingRank lie = {};  // likewise, since it computes wrong
+    bool hung = false;      // it was ended since it did not answer
+    LyingRank lie = {};     // likewise, since it computes wrong
+    CoreSet left_out = {};  // then: the cores that it had to itself, which are used no more
+    bool no_core = false;   // likewise: none is replaced, since no other core is free
   };
 
   explicit Roster(const RosterOptions& options);
@@ -71,6 +75,8 @@ class Roster {
   std::vector<Order> Orders(absl::Duration now);
   absl::Duration NextDeadline(absl::Duration now) const;  // InfiniteDuration: none
   std::vector<Event> TakeEvents();
+  // Cores that have computed wrong: no process is to run there.
+  const CoreSet& left_out() const { return left_out_; }
 
   // All processes have ended, and no other one is wanted.
   bool done() const;
@@ -104,6 +110,8 @@ class Roster {
     int rank = -1;           // in the last group
     int held_rank = -1;
     int port = 0;
+    CoreSet cores = {};            // that it has to itself; none: it shares cores with others
+    CoreSet bad_cores = {};        // of these, since it computes wrong
     std::optional<int> exit_code;  // that it has told
   };
 
@@ -120,6 +128,9 @@ class Roster {
   bool Starts() const;
   void Replan(const Process& from, const MemberMessage& message);
   void Lied(const Process& from, const MemberMessage& message, absl::Duration now);
+  void LeaveOut(Process& process);
+  bool LacksCores() const;
+  bool HasCoresForOneMore(const Process& lost) const;
   void Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now);
   void Over(int exit_code, std::string text, absl::Duration now);
   void Leave(Process& process);
@@ -158,6 +169,7 @@ class Roster {
   LyingRank lie_;         // found, and what it has spoilt may be still there
   int64_t lied_in_ = 0;   // the generation that found it; 0: none has
   std::string lie_text_;  // the whole error
+  CoreSet left_out_;
   absl::Duration broken_at_ = absl::InfiniteDuration();
   absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
   absl::Duration timeout_ = absl::Seconds(30);

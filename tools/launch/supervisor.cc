@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -53,6 +54,19 @@ std::string DescribeLie(const LyingRank& lie) {
                       " is not used; test the processor and the memory of this machine");
 }
 
+// What becomes of the core of a rank that computes wrong: "; core 3 is left out from now on".
+std::string DescribeCores(const Roster::Event& lost) {
+  if (!lost.lie.found()) return "";
+  if (lost.lie.others_hold_right)
+    return "; its core stays in use, since memory that lost a bit is that of all cores";
+  if (lost.left_out.none())
+    return "; it had no core to itself, so which one computed wrong is not known, and all stay in "
+           "use";
+  const bool one = lost.left_out.count() == 1;
+  return absl::StrCat("; ", CoreNames(lost.left_out), one ? " is" : " are", " left out from now on",
+                      lost.no_core ? ", and none is free for another rank: one less goes on" : "");
+}
+
 std::string HowItEnded(const Roster::Event& lost) {
   if (lost.lie.found()) return DescribeLie(lost.lie);
   if (lost.hung) return "did not answer, and was ended";
@@ -63,11 +77,15 @@ std::string HowItEnded(const Roster::Event& lost) {
 // What a new process needs that may not be allocated between fork and exec.
 class Command {
  public:
-  Command(const std::vector<std::string>& arguments, int socket, int output)
-      : arguments_(arguments),
+  // `cores`: that it may run on; none: on all that the supervisor may.
+  Command(const std::vector<std::string>& arguments, int socket, int output, const CoreSet& cores)
+      : cores_(cores),
+        arguments_(arguments),
         member_(absl::StrCat(kMemberVariable, "=", socket)),
         output_(absl::StrCat(kOutputVariable, "=", output)),
         inherited_({socket, output}) {
+    CPU_ZERO(&affinity_);
+    for (const int core : CoreNumbers(cores_)) CPU_SET(core, &affinity_);
     for (std::string& argument : arguments_) argv_.push_back(argument.data());
     argv_.push_back(nullptr);
     const std::string own[] = {absl::StrCat(kMemberVariable, "="),
@@ -87,6 +105,7 @@ class Command {
     // Where the supervisor dies, nobody would bring the processes together any more.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(kExitPeerLost);
+    if (cores_.any()) sched_setaffinity(0, sizeof(affinity_), &affinity_);
     for (const int fd : inherited_) fcntl(fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     execve("/proc/self/exe", argv_.data(), variables_.data());
@@ -94,6 +113,8 @@ class Command {
   }
 
  private:
+  const CoreSet cores_;
+  cpu_set_t affinity_;
   std::vector<std::string> arguments_;
   std::string member_, output_;
   std::vector<int> inherited_;
@@ -189,7 +210,9 @@ class Supervisor {
     Descriptor output(pipe[0]);
     const Descriptor its_output(pipe[1]);
     fcntl(output.get(), F_SETFL, O_NONBLOCK);
-    const Command command(request_.arguments, its.get(), its_output.get());
+    const CoreSet& left_out = roster_.left_out();
+    const Command command(request_.arguments, its.get(), its_output.get(),
+                          left_out.any() ? request_.roster.cores & ~left_out : CoreSet());
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0) command.Run(parent, before_);
@@ -320,6 +343,13 @@ class Supervisor {
         recorder_.Ended(event.process, LaunchHistory::End::kLeft, "", MachineTime());
         Print(absl::StrCat(who, " has left"), json);
         return;
+      case Roster::Event::Kind::kLeftOut:
+        json["event"] = "left_out";
+        json["cores_left_out"] = CoreNumbers(event.left_out);
+        Print(absl::StrCat(who, ", which is gone, has computed wrong, as step ", event.lie.step,
+                           " has shown", DescribeCores(event)),
+              json);
+        return;
       case Roster::Event::Kind::kLost: {
         json["event"] = "lost";
         recorder_.Ended(event.process, LaunchHistory::End::kLost,
@@ -327,9 +357,10 @@ class Supervisor {
         json[event.end.by_signal ? "signal" : "exit_code"] = event.end.code;
         json["hung"] = event.hung;
         json["lied"] = event.lie.found();
+        if (event.lie.found()) json["cores_left_out"] = CoreNumbers(event.left_out);
         json["restarts_left"] = event.restarts_left;
-        Print(absl::StrCat(who, " ", HowItEnded(event), "; ", event.restarts_left,
-                           " more may be replaced"),
+        Print(absl::StrCat(who, " ", HowItEnded(event), DescribeCores(event), "; ",
+                           event.restarts_left, " more may be replaced"),
               json);
         return;
       }

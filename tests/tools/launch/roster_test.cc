@@ -76,9 +76,18 @@ class World {
   LyingRank lie;                 // likewise
   int64_t vouched = 0;           // likewise
   std::vector<int> silent;       // processes that stand still
+  CoreSet cores, left_out;       // that ranks may have to themselves; that the last group was told
   std::vector<int> killed, told_to_regroup, told_back, told_over, told_to_stop;
 
  private:
+  // As the processes choose them: the rank-th of those that are not left out, if there are so many.
+  CoreSet CoresOf(int rank) const {
+    const std::vector<int> sound = CoreNumbers(cores & ~left_out);
+    CoreSet own;
+    if (static_cast<size_t>(rank) < sound.size())
+      own.set(static_cast<size_t>(sound[static_cast<size_t>(rank)]));
+    return own;
+  }
   void Obey(const Roster::Order& order) {
     const int process = order.process;
     if (order.kind == Roster::Order::Kind::kStart) {
@@ -98,7 +107,8 @@ class World {
         lie = order.message.lie;
         vouched = order.message.vouched_step;
         if (order.message.rank < order.message.size - givers) held[process] = order.message.rank;
-        roster.Take(process, {.kind = Kind::kPrepared}, now);
+        left_out = order.message.cores;
+        roster.Take(process, {.kind = Kind::kPrepared, .cores = CoresOf(order.message.rank)}, now);
         return;
       case Kind::kMeet:
         ++meetings;
@@ -304,6 +314,108 @@ TEST(RosterTest, EndsWhereTheLiarWasNeeded) {
   EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
   EXPECT_THAT(world.roster.text(),
               AllOf(HasSubstr("rank 1 computes wrong; "), HasSubstr("1 process is left")));
+}
+
+CoreSet Cores(const std::vector<int>& numbers) {
+  CoreSet cores;
+  for (const int number : numbers) cores.set(static_cast<size_t>(number));
+  return cores;
+}
+
+// Three ranks, of which rank 1 has core 3 of these, and is found to compute wrong.
+World AfterALie(RosterOptions options, const std::vector<int>& cores, const LyingRank& lie = {}) {
+  options.processes = 3;
+  options.cores = Cores(cores);
+  World world(options);
+  world.cores = options.cores;
+  world.Settle();
+  world.Say(0, lie.found() ? Lied(lie) : Lied());
+  world.Waits(0);
+  world.Waits(2);
+  world.Dies(1);
+  return world;
+}
+
+TEST(RosterTest, TheCoreThatComputedWrongIsLeftOut) {
+  World world = AfterALie({.min_ranks = 1, .max_restarts = 2}, {2, 3, 5, 8});
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(world.left_out, Cores({3}));
+  EXPECT_EQ(world.roster.left_out(), Cores({3}));
+  EXPECT_EQ(world.meetings, 6);
+  Roster::Event lost = world.roster.TakeEvents()[3];
+  EXPECT_EQ(lost.left_out, Cores({3}));
+  EXPECT_FALSE(lost.no_core);
+  // Ranks 0, 1 and 2 have cores 2, 5 and 8 now, and the next one is left out too.
+  world.Say(0, {.kind = Kind::kRewound, .saved = 0});
+  world.Say(0, Lied({.rank = 2, .step = 20, .good_step = 14}));
+  for (const int process : {0, 3}) world.Waits(process);
+  world.Dies(2);
+  lost = world.roster.TakeEvents().back();
+  EXPECT_EQ(lost.left_out, world.roster.left_out() & ~Cores({3}));
+  EXPECT_EQ(lost.left_out.count(), 1U);
+  EXPECT_FALSE(lost.left_out.test(2));
+}
+
+TEST(RosterTest, OneLessGoesOnWhereNoOtherCoreIsFree) {
+  World world = AfterALie({.min_ranks = 2, .max_restarts = 2}, {2, 3, 5});
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+  EXPECT_EQ(world.started.size(), 3U);
+  EXPECT_EQ(world.left_out, Cores({3}));
+  const Roster::Event lost = world.roster.TakeEvents()[3];
+  EXPECT_TRUE(lost.no_core);
+  EXPECT_EQ(lost.restarts_left, 2);
+}
+
+// Whoever takes its place has been started by then, and leaves the core when the group forms.
+TEST(RosterTest, ACoreIsLeftOutThoughTheRankIsGone) {
+  World world({.processes = 3, .min_ranks = 3, .max_restarts = 1, .cores = Cores({2, 3, 5, 8})});
+  world.cores = Cores({2, 3, 5, 8});
+  world.Settle();
+  world.Dies(1);
+  world.roster.TakeEvents();
+  world.Say(0, Lied());
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, Roster::Event::Kind::kLeftOut);
+  EXPECT_EQ(events[0].rank, 1);
+  EXPECT_EQ(events[0].left_out, Cores({3}));
+  world.Waits(0);
+  world.Waits(2);
+  EXPECT_EQ(world.meetings, 6);
+  EXPECT_EQ(world.left_out, Cores({3}));
+}
+
+// A core that is shared is better than one that computes wrong.
+TEST(RosterTest, RanksShareCoresWhereFewerMayNotGoOn) {
+  World world = AfterALie({.min_ranks = 3, .max_restarts = 2}, {2, 3, 5});
+  EXPECT_EQ(world.started.size(), 4U);
+  EXPECT_EQ(world.meetings, 6);
+  EXPECT_EQ(world.left_out, Cores({3}));
+  EXPECT_FALSE(world.roster.TakeEvents()[3].no_core);
+}
+
+TEST(RosterTest, NothingIsLeftOutWhereTheCoreIsNotKnown) {
+  World world = AfterALie({.min_ranks = 2, .max_restarts = 2}, {2});  // rank 0 has it to itself
+  EXPECT_EQ(world.started.size(), 4U);
+  EXPECT_TRUE(world.left_out.none());
+  EXPECT_TRUE(world.roster.TakeEvents()[3].left_out.none());
+}
+
+TEST(RosterTest, MemoryThatLosesABitIsThatOfAllCores) {
+  World world = AfterALie({.min_ranks = 3, .max_restarts = 2}, {2, 3, 5},
+                          {.rank = 1, .step = 10, .good_step = 9, .others_hold_right = true});
+  EXPECT_EQ(world.started.size(), 4U);
+  EXPECT_TRUE(world.left_out.none());
+}
+
+TEST(RosterTest, EndsWhereEveryCoreHasComputedWrong) {
+  World world =
+      AfterALie({.min_ranks = 1, .max_restarts = 2}, {2}, {.rank = 0, .step = 10, .good_step = 4});
+  EXPECT_TRUE(world.told_over.empty());  // rank 0 is being ended
+  world.Dies(0);
+  EXPECT_THAT(world.told_over, testing::Contains(2));
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(), HasSubstr("it had core 2, and there is no core that"));
 }
 
 TEST(RosterTest, GoesOnWithThoseThatAreLeft) {

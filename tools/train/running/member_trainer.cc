@@ -90,9 +90,17 @@ class MemberTrainer {
     held_.history = std::move(history);
   }
 
+  // Cores that have computed wrong, before this process computes anything more.
+  void LeaveOut(const CoreSet& cores) {
+    if ((sound_ & cores).none()) return;
+    sound_ &= ~cores;
+    KeepProcessTo(sound_);
+  }
+
   // An exit code where this process has nothing more to do.
   absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
     ForgetWhatIsWrong(place.lie);
+    LeaveOut(place.left_out);
     const int ranks = place.size - place.givers;
     if (absl::Status status = Prepare(ranks, place.work); !status.ok()) return status;
     const int world_size = compiled_.plan->world_size();
@@ -102,11 +110,15 @@ class MemberTrainer {
           world_size, " ranks; start as many (--processes, --min-ranks), or let ",
           "their number decide: --stages auto, --data-parallel auto"));
     }
-    if (absl::Status status = member_.Prepared(); !status.ok()) return status;
+    const CoreSet own = question_.options.running.pin_threads && place.rank < world_size
+                            ? CoresOfRank(sound_, place.rank, question_.threads_per_stage)
+                            : CoreSet();
+    KeepProcessTo(own.any() ? own : sound_);
+    if (absl::Status status = member_.Prepared(own); !status.ok()) return status;
     TcpOptions options;
     options.capacity = std::max(EdgeCapacity(*compiled_.plan), kCapacityToGive);
     options.timeout = std::min(patience_, question_.options.watching.timeout);
-    options.spin = CoresForRanks() > 2 ? kSpin : absl::ZeroDuration();
+    options.spin = sound_.count() > 2 ? kSpin : absl::ZeroDuration();
     absl::StatusOr<std::unique_ptr<Communicator>> all = member_.Meet(place, place.size, options);
     if (!all.ok()) {
       patience_ *= 2;
@@ -159,8 +171,6 @@ class MemberTrainer {
     if (leads) {
       if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
     }
-    PinRankThreads(place.rank, compiled_.plan->request.threads_per_stage,
-                   train.running.pin_threads);
     TrainEvents events;
     std::string source = "start";
     if (leads) events = Events(place, &source);
@@ -293,7 +303,8 @@ class MemberTrainer {
   const TrainQuestion& question_;
   Member& member_;
   const uint64_t program_ = ProgramHash();
-  CompiledJob compiled_;  // for the last group
+  CoreSet sound_ = UsableCores();  // those that no audit has found to compute wrong
+  CompiledJob compiled_;           // for the last group
   int compiled_ranks_ = 0;
   MeasuredSpeeds speeds_;   // for which it is compiled
   std::string shown_work_;  // where this process has been rank 0
