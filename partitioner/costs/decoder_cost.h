@@ -40,8 +40,9 @@ struct DecoderTraining {
 // ones what the weight lacks) by the replicas, ZeRO 2 the gradients, too. A tied head holds, and
 // updates, all this of a table of its own unless its rank has the embedding, whose gradient it then
 // adds to; ranks that have one of the two each sum both gradients, whole ones also with ZeRO, and the
-// adding is hidden by the messages. What is frozen is held in `base_dtype`, without gradient and state. A message between
-// stages is a slice for each tensor-parallel rank (Narayanan et al. 2021, section 4.1).
+// adding is hidden by the messages. What is frozen is held in `base_dtype`, without gradient and
+// state. A message between stages is a slice for each tensor-parallel rank (Narayanan et al. 2021,
+// section 4.1).
 //
 // Seconds of one micro-batch:
 //   F        its products, what it keeps written and read once, its tensor-parallel sums, and those
