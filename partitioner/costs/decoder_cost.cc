@@ -52,7 +52,9 @@ class RankPricer {
   void Tie(const Table& table, LayerCost* head) const {
     head->tied_bytes = Held(table.trained) + Frozen(table.frozen);
     head->parameter_bytes += head->tied_bytes;
-    head->tied_update_seconds = UpdateSeconds(table.trained);
+    head->tied_update_seconds =
+        UpdateSeconds(table.trained) + (SyncSeconds(head->parameters + table.trained, *head) -
+                                        SyncSeconds(head->parameters, *head));
     head->update_seconds += head->tied_update_seconds;
     head->tied_gradient_bytes = table.trained * kFp32;
   }
@@ -179,24 +181,29 @@ class RankPricer {
     return device_.MemorySeconds(static_cast<double>(parameters) * moved / parts);
   }
 
-  void SetTail(const DecoderLayer& layer, LayerCost* cost) const {
-    cost->update_seconds = UpdateSeconds(cost->parameters);
-    const auto parameters = static_cast<double>(cost->parameters);
+  // What replicas do about the gradients of so many parameters of a layer, beside its backward.
+  double SyncSeconds(int64_t parameters, const LayerCost& cost) const {
+    if (parameters == 0) return 0;
     const auto sum = [&](Collective collective, double bytes) {
-      return CollectiveSeconds(collective, parameters * bytes, parallel_.data, data_link_);
+      return CollectiveSeconds(collective, static_cast<double>(parameters) * bytes, parallel_.data,
+                               data_link_);
     };
     const auto fp32 = static_cast<double>(kFp32);
-    double sync = parallel_.zero == 0 ? sum(Collective::kAllReduce, fp32)
-                                      : sum(Collective::kReduceScatter, fp32) +
-                                            sum(Collective::kAllGather, element_);
-    if (training_.overlap_sync) {
-      sync = std::max(0.0, sync - cost->input_grad_seconds - cost->weight_grad_seconds);
-    }
-    cost->sync_seconds = cost->parameters == 0 ? 0 : sync;
+    const double sync = parallel_.zero == 0 ? sum(Collective::kAllReduce, fp32)
+                                            : sum(Collective::kReduceScatter, fp32) +
+                                                  sum(Collective::kAllGather, element_);
+    if (!training_.overlap_sync) return sync;
+    return std::max(0.0, sync - cost.input_grad_seconds - cost.weight_grad_seconds);
+  }
+
+  void SetTail(const DecoderLayer& layer, LayerCost* cost) const {
+    cost->update_seconds = UpdateSeconds(cost->parameters);
+    cost->sync_seconds = SyncSeconds(cost->parameters, *cost);
     const auto sliced = static_cast<double>(layer.sliced_adapter_parameters);
     if (sliced == 0) return;
     cost->sync_seconds +=
-        CollectiveSeconds(Collective::kAllReduce, sliced * fp32, parallel_.tensor, tensor_link_);
+        CollectiveSeconds(Collective::kAllReduce, sliced * static_cast<double>(kFp32),
+                          parallel_.tensor, tensor_link_);
   }
 
   const DecoderTraining& training_;

@@ -37,12 +37,12 @@ struct DecoderTraining {
 // that type (Rajbhandari et al., ZeRO, 2020, section 3.1: 16 bytes, here 18, since gradients add up
 // in fp32); with split master weights the weight in that type is half of the master weight. ZeRO 1
 // divides the optimizer's and, where there is a copy to compute with, the master weights (of split
-// ones what the weight lacks) by the replicas, ZeRO 2 the gradients, too. A tied head holds, and
-// updates, all this of a table of its own unless its rank has the embedding, whose gradient it then
-// adds to; ranks that have one of the two each sum both gradients, whole ones also with ZeRO, and the
-// adding is hidden by the messages. What is frozen is held in `base_dtype`, without gradient and
-// state. A message between stages is a slice for each tensor-parallel rank (Narayanan et al. 2021,
-// section 4.1).
+// ones what the weight lacks) by the replicas, ZeRO 2 the gradients, too. A tied head holds,
+// updates and sums over the replicas all this of a table of its own unless its rank has the
+// embedding, whose gradient it then adds to; where two ranks have one of the two each, they sum
+// both gradients, whole ones also with ZeRO, and the messages hide the adding. What is frozen is
+// held in `base_dtype`, without gradient and state. A message between stages is a slice for each
+// tensor-parallel rank (Narayanan et al. 2021, section 4.1).
 //
 // Seconds of one micro-batch:
 //   F        its products, what it keeps written and read once, its tensor-parallel sums, and those

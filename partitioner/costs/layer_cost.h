@@ -38,7 +38,8 @@ struct LayerCost {
   // summing of gradients no computation hides.
   double update_seconds = 0;
   // Of update_seconds, those that a rank saves which also holds the model's first layer: the update
-  // of a head's weights that are tied to the embedding, which it has once.
+  // of a head's weights that are tied to the embedding, which it has once, and what replicas then do
+  // once for both.
   double tied_update_seconds = 0;
   // Of the last layer, adding the gradient of the first layer's to that of its own weights that are
   // tied to them. Each of two ranks that have one of the two layers does it.

@@ -85,17 +85,24 @@ TEST(DecoderCosts, ATiedHeadHoldsATableUnlessItsRankHasTheEmbedding) {
   }
 }
 
+// Nor do its replicas sum a gradient of it there.
 TEST(DecoderCosts, ATiedHeadUpdatesATableUnlessItsRankHasTheEmbedding) {
   DecoderConfig gpt = Gpt();
   gpt.tied_head = true;
-  for (const int zero : {0, 1}) {
+  for (const int choice : {0, 1, 2, 3}) {
+    const int zero = choice % 2;
+    DecoderTraining training = Megatron();
+    training.overlap_sync = choice >= 2;
     const Parallel parallel = {.data = 4, .tensor = 2, .zero = zero};
-    const LayerCost tied = DecoderCosts(gpt, Megatron(), parallel, Nodes()).back();
-    const LayerCost untied = DecoderCosts(Gpt(), Megatron(), parallel, Nodes()).back();
-    EXPECT_NEAR(tied.update_seconds, untied.update_seconds, 1e-12);
+    const LayerCost tied = DecoderCosts(gpt, training, parallel, Nodes()).back();
+    const LayerCost untied = DecoderCosts(Gpt(), training, parallel, Nodes()).back();
+    EXPECT_NEAR(tied.update_seconds + tied.sync_seconds,
+                untied.update_seconds + untied.sync_seconds, 1e-12);
     const double table = 51200.0 / 2 * 1024;
     EXPECT_NEAR(tied.tied_update_seconds,
-                untied.update_seconds * table / static_cast<double>(untied.parameters), 1e-12);
+                untied.update_seconds * table / static_cast<double>(untied.parameters) +
+                    untied.sync_seconds - tied.sync_seconds,
+                1e-12);
     EXPECT_EQ(untied.tied_update_seconds, 0);
     // Megatron-LM sums whole fp32 gradients of it over both ranks, with ZeRO, too.
     EXPECT_EQ(tied.tied_gradient_bytes, 4 * 51200 / 2 * 1024);

@@ -15,15 +15,25 @@ void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers
     const auto seconds = [&](Collective collective, int64_t of) {
       return CollectiveSeconds(collective, static_cast<double>(of), share.replicas, share.link);
     };
+    // A rank that has both of two tied layers has both gradients, and sums both.
+    const int64_t gradients = bytes + layer.tied_gradient_bytes;
     // Latencies belong to layers that have something to sum.
-    if (bytes > 0) {
+    if (gradients > 0) {
       layer.sync_seconds +=
-          sums * seconds(Collective::kReduceScatter, bytes) +
-          seconds(Collective::kAllGather, share.zero == 0 ? bytes : bytes - low_halves);
+          sums * seconds(Collective::kReduceScatter, gradients) +
+          seconds(Collective::kAllGather, share.zero == 0 ? gradients : bytes - low_halves);
     }
     if (share.zero == 0) continue;
     layer.update_seconds /= static_cast<double>(replicas);
     layer.tied_update_seconds /= static_cast<double>(replicas);
+    if (layer.tied_gradient_bytes > 0) {
+      // Tied weights are gathered once, too, by a rank that has both; in the pass of the others.
+      const double gather = CollectiveSeconds(
+          Collective::kAllGather, static_cast<double>(layer.tied_bytes - layer.tied_state_bytes),
+          share.replicas, {.bandwidth = share.link.bandwidth});
+      layer.update_seconds += gather;
+      layer.tied_update_seconds += gather;
+    }
     // Ranks of the same number swap what is theirs.
     layer.tied_sum_seconds /= static_cast<double>(replicas);
     layer.tied_gradient_bytes = (layer.tied_gradient_bytes + replicas - 1) / replicas;

@@ -217,7 +217,6 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
   layer.update_seconds = 1;
   layer.tied_update_seconds = 0.5;
   layer.tied_sum_seconds = 0.25;
-  layer.tied_gradient_bytes = 4001;
   const LayerCost empty;
   for (int zero : {0, 1, 2}) {
     std::vector<LayerCost> layers = {layer, empty};
@@ -232,11 +231,38 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
     EXPECT_DOUBLE_EQ(layers[0].update_seconds, zero == 0 ? 1 : 0.25);
     EXPECT_DOUBLE_EQ(layers[0].tied_update_seconds, zero == 0 ? 0.5 : 0.125);
     EXPECT_DOUBLE_EQ(layers[0].tied_sum_seconds, zero == 0 ? 0.25 : 0.0625);
-    EXPECT_EQ(layers[0].tied_gradient_bytes, zero == 0 ? 4001 : 1001);
     // Two moments of 4,000 bytes each, and gradients; three quarters of all these are on other
     // ranks.
     EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'000 : zero == 1 ? 10'000 : 7'000);
     EXPECT_EQ(layers[1].sync_seconds, 0);
+  }
+}
+
+// Replicas of a head sum its gradient of a table that the embedding has, too; where they divide the
+// optimizer's work, they gather the table's weights again unless their rank has the embedding.
+TEST(ShareOverReplicas, SumsGradientsOfTiedWeightsOnBothRanks) {
+  LayerCost head;
+  head.parameters = 10;
+  head.tied_gradient_bytes = 4000;
+  head.tied_state_bytes = 8000;
+  head.tied_bytes = 12'000;
+  head.parameter_bytes = 12'160;
+  head.update_seconds = 2;
+  head.tied_update_seconds = 1;
+  for (int zero : {0, 1, 2}) {
+    std::vector<LayerCost> layers = {head};
+    ShareOverReplicas({.replicas = 4,
+                       .zero = zero,
+                       .micro_batches = 8,
+                       .link = {.latency = 0.5, .bandwidth = 1000}},
+                      &layers);
+    const double pass = 0.5 + 3.03, others = 0.5 + 0.03;
+    EXPECT_DOUBLE_EQ(layers[0].sync_seconds,
+                     (zero == 2 ? 8 : 1) * pass + (zero == 0 ? pass : others));
+    const double gather = zero == 0 ? 0 : 3;
+    EXPECT_DOUBLE_EQ(layers[0].update_seconds, (zero == 0 ? 2 : 0.5) + gather);
+    EXPECT_DOUBLE_EQ(layers[0].tied_update_seconds, (zero == 0 ? 1 : 0.25) + gather);
+    EXPECT_EQ(layers[0].tied_gradient_bytes, zero == 0 ? 4000 : 1000) << "to swap";
   }
 }
 
