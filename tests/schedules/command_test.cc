@@ -387,8 +387,8 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
     EXPECT_THAT(brief, HasSubstr(entry["summary"].get<std::string>() + "\n"));
     EXPECT_THAT(brief, Not(HasSubstr(entry["source"].get<std::string>())));
   }
-  ExpectBadInput("list zbv --brief", "--brief excludes");
-  ExpectBadInput("list --brief --json", "--brief excludes");
+  ExpectBadInput("list zbv --brief", "--brief lists all schedules; leave it out, or leave out zbv");
+  ExpectBadInput("list --brief --json", "--json excludes --brief");
   // --format json is the same as --json.
   EXPECT_EQ(Run("compare 1f1b -p 4 -m 8 --format json").out,
             Run("compare 1f1b -p 4 -m 8 --json").out);

@@ -17,6 +17,10 @@ namespace sluice {
 namespace {
 
 absl::Status List(const ScheduleFlags& flags) {
+  if (!flags.what.empty() && flags.brief) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--brief lists all schedules; leave it out, or leave out ", flags.what));
+  }
   if (!flags.what.empty()) return DescribeSchedule(flags.what, flags.json);
   if (flags.json) return WriteOutput("", CatalogueJson().dump(2) + "\n");
   return WriteOutput(

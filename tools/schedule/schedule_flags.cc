@@ -203,13 +203,10 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
 }  // namespace
 
 void AddListFlags(CLI::App& app, ScheduleFlags& flags) {
-  CLI::Option* one =
-      app.add_option("schedule", flags.what,
-                     "NAME of one schedule: all about it, with a drawing (default: list all)");
+  app.add_option("schedule", flags.what,
+                 "NAME of one schedule: all about it, with a drawing (default: list all)");
   CLI::Option* json = AddJsonFlag(app, flags);
-  app.add_flag("--brief", flags.brief, "List only names and summaries")
-      ->excludes(one)
-      ->excludes(json);
+  app.add_flag("--brief", flags.brief, "List only names and summaries")->excludes(json);
 }
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
