@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedules/render/trace_events.h"
 
 namespace sluice {
@@ -42,21 +43,20 @@ PhaseName NameOf(TracePhase phase) {
 
 class Formatter {
  public:
-  Formatter(const std::vector<TraceEvent>& trace, const RunPlan& plan)
-      : trace_(trace), plan_(plan), events_(absl::StrCat("sluice ", plan.lowered.name)) {
-    for (const std::vector<Action>& row : plan.lowered.rows) {
-      for (const Action& action : row) {
-        if (action.op == Op::kInputGrad) split_.insert({action.stage, action.micro_batch});
-      }
-    }
+  explicit Formatter(const std::vector<TraceGroup>& groups)
+      : groups_(groups), events_(absl::StrCat("sluice ", Schedules(groups))) {
+    for (const TraceGroup& group : groups) ranks_ = std::max(ranks_, group.ranks.size());
   }
 
   std::string Run() {
-    origin_ = trace_.empty() ? 0 : std::numeric_limits<int64_t>::max();
-    for (const TraceEvent& event : trace_) origin_ = std::min(origin_, event.start);
+    origin_ = Origin();
     WriteThreads();
-    for (const TraceEvent& event : trace_) Write(event);
-    WriteArrows();
+    for (const TraceGroup& group : groups_) {
+      group_ = &group;
+      for (const TraceMark& mark : group.marks) events_.Mark(mark.text, Time(mark.time));
+      for (const TraceEvent& event : group.events) Write(event);
+      WriteArrows();
+    }
     return events_.Take();
   }
 
@@ -64,35 +64,54 @@ class Formatter {
   // A message: its step, its two ranks, and its number among those from one to the other.
   using Message = std::array<int64_t, 4>;
 
+  // "1f1b", or "1f1b, interleaved" where a later group had another one.
+  static std::string Schedules(const std::vector<TraceGroup>& groups) {
+    std::vector<std::string> names;
+    for (const TraceGroup& group : groups) {
+      if (std::find(names.begin(), names.end(), group.schedule) == names.end())
+        names.push_back(group.schedule);
+    }
+    return absl::StrJoin(names, ", ");
+  }
+
+  int64_t Origin() const {
+    int64_t origin = std::numeric_limits<int64_t>::max();
+    for (const TraceGroup& group : groups_) {
+      for (const TraceMark& mark : group.marks) origin = std::min(origin, mark.time);
+      for (const TraceEvent& event : group.events) origin = std::min(origin, event.start);
+    }
+    return origin == std::numeric_limits<int64_t>::max() ? 0 : origin;
+  }
+
   void WriteThreads() {
     std::set<int> background;
-    for (const TraceEvent& event : trace_) {
-      if (event.background) background.insert(event.rank);
+    for (const TraceGroup& group : groups_) {
+      for (const TraceEvent& event : group.events) {
+        if (event.background) background.insert(event.rank);
+      }
     }
-    for (int rank = 0; rank < plan_.world_size(); ++rank) {
-      const auto place = 2 * static_cast<size_t>(rank);
-      const std::string name = RankName(rank);
-      events_.Thread(Thread(rank, false), name, place);
+    for (size_t at = 0; at < ranks_; ++at) {
+      const auto rank = static_cast<int>(at);
+      const std::string name = RankName(at);
+      events_.Thread(Thread(rank, false), name, 2 * at);
       if (background.count(rank) > 0)
-        events_.Thread(Thread(rank, true), absl::StrCat(name, " in the background"), place + 1);
+        events_.Thread(Thread(rank, true), absl::StrCat(name, " in the background"), 2 * at + 1);
     }
   }
 
-  std::string RankName(int rank) const {
-    std::string name = absl::StrCat("rank ", rank);
-    if (plan_.replicas() > 1) absl::StrAppend(&name, " (replica ", plan_.replica(rank), ")");
-    if (!plan_.has_stage_members()) return name;
-    const int in_pipeline = plan_.pipeline_rank(rank);
-    const int stage = plan_.deal.StagesOf(in_pipeline).front();
-    absl::StrAppend(&name, " (stage ", stage);
-    if (plan_.deal.members(stage) > 1)
-      absl::StrAppend(&name, ", member ", plan_.deal.member(in_pipeline));
-    return name + ")";
+  // As all groups that have the rank name it, which may be of another replica in each.
+  std::string RankName(size_t rank) const {
+    std::string name;
+    for (const TraceGroup& group : groups_) {
+      if (rank >= group.ranks.size()) continue;
+      if (!name.empty() && group.ranks[rank] != name) return absl::StrCat("rank ", rank);
+      name = group.ranks[rank];
+    }
+    return name;
   }
 
   size_t Thread(int rank, bool background) const {
-    const int after = background ? plan_.world_size() : 0;
-    return static_cast<size_t>(rank) + 1 + static_cast<size_t>(after);
+    return static_cast<size_t>(rank) + 1 + (background ? ranks_ : 0);
   }
 
   double Time(int64_t nanoseconds) const {
@@ -132,7 +151,9 @@ class Formatter {
 
   void WriteSlice(const TraceEvent& event, absl::string_view name, absl::string_view category) {
     std::vector<TraceArgument> arguments = {{"step", event.step}, {"rank", event.rank}};
-    if (plan_.replicas() > 1) arguments.emplace_back("replica", plan_.replica(event.rank));
+    if (groups_.size() > 1) arguments.emplace_back("group", group_->number);
+    if (group_->replicas > 1)
+      arguments.emplace_back("replica", event.rank / group_->ranks_per_replica());
     if (event.kind == TraceEvent::Kind::kAction) {
       arguments.emplace_back("stage", event.action.stage);
       if (event.action.micro_batch != Action::kNoMicroBatch)
@@ -153,7 +174,7 @@ class Formatter {
 
   // The action whose result `send` passes on: a message is named after it, as in a plan's trace.
   Action MakerOf(Action send) const {
-    const bool split = split_.count({send.stage, send.micro_batch}) > 0;
+    const bool split = group_->split.count({send.stage, send.micro_batch}) > 0;
     send.op = send.op == Op::kSendForward ? Op::kForward : split ? Op::kInputGrad : Op::kBackward;
     return send;
   }
@@ -161,6 +182,12 @@ class Formatter {
   // From the start of the send to the last nanosecond of the wait for it: a receive may wait long
   // before it is sent. Where a trace ends between the two, there is no arrow.
   void WriteArrows() {
+    WriteArrowsOfGroup();
+    sends_.clear();
+    receives_.clear();
+  }
+
+  void WriteArrowsOfGroup() {
     for (const auto& [message, send] : sends_) {
       const auto receive = receives_.find(message);
       if (receive == receives_.end()) continue;
@@ -170,10 +197,10 @@ class Formatter {
     }
   }
 
-  const std::vector<TraceEvent>& trace_;
-  const RunPlan& plan_;
+  const std::vector<TraceGroup>& groups_;
+  const TraceGroup* group_ = nullptr;  // that is being written
   TraceEvents events_;
-  std::set<std::pair<int, int>> split_;  // stages and micro-batches whose backward is I and W
+  size_t ranks_ = 0;  // of the largest group
   int64_t origin_ = 0;
   std::map<Message, const TraceEvent*> sends_;
   std::map<Message, const TraceEvent*> receives_;
@@ -182,7 +209,11 @@ class Formatter {
 }  // namespace
 
 std::string FormatTrace(const std::vector<TraceEvent>& trace, const RunPlan& plan) {
-  return Formatter(trace, plan).Run();
+  std::vector<TraceGroup> groups = {TraceGroupOf(plan)};
+  groups.front().events = trace;
+  return FormatTrace(groups);
 }
+
+std::string FormatTrace(const std::vector<TraceGroup>& groups) { return Formatter(groups).Run(); }
 
 }  // namespace sluice

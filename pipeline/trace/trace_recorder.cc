@@ -31,8 +31,13 @@ bool IsMessage(Op op) {
 }  // namespace
 
 TraceRecorder::TraceRecorder(const RankState& state, std::optional<TracedSteps> steps,
-                             size_t most_events)
-    : state_(state), program_(state.train_program()), steps_(steps), most_events_(most_events) {
+                             size_t most_events, TraceParts* parts)
+    : state_(state),
+      program_(state.train_program()),
+      steps_(steps),
+      most_events_(parts == nullptr ? most_events : std::min(most_events, parts->room())),
+      parts_(parts),
+      full_(most_events_ == 0) {
   if (!steps_.has_value()) return;
   clock_.emplace(&state.device(), state.stream(), program_);
   names_ = InstructionNames(program_);
@@ -91,13 +96,20 @@ void TraceRecorder::AppendMemory(int64_t step, int64_t time, int64_t bytes) {
 
 void TraceRecorder::Append(TraceEvent event) {
   if (full_) return;
-  if (events_.size() == most_events_) {
+  if (handed_over_ + events_.size() == most_events_) {
     full_ = true;
     event.kind = TraceEvent::Kind::kFull;
   }
   event.start -= clock_ahead_;
   event.end -= clock_ahead_;
   events_.push_back(event);
+}
+
+void TraceRecorder::HandOver() {
+  if (parts_ == nullptr) return;
+  parts_->Append(events_);
+  handed_over_ += events_.size();
+  events_.clear();
 }
 
 int64_t TraceRecorder::BytesOf(TracePhase phase) const {

@@ -10,19 +10,21 @@
 #include "pipeline/run/instruction_clock.h"
 #include "pipeline/state/rank_state.h"
 #include "pipeline/trace/trace_event.h"
+#include "pipeline/trace/trace_parts.h"
 
 namespace sluice {
-
-// A trace of more events per rank is no use to a viewer; the first steps are kept.
-inline constexpr size_t kMostTraceEvents = 1'000'000;
 
 // Keeps what one rank does in the steps of a run that are traced. Without a trace it keeps nothing
 // and reads no clock.
 class TraceRecorder {
  public:
-  // `steps`: those that are traced; none: no trace. `state` must outlive this.
+  // `steps`: those that are traced; none: no trace. `parts`: what takes the events, as many as it has
+  // room for; null: they stay here. Both `state` and `parts` must outlive this.
   TraceRecorder(const RankState& state, std::optional<TracedSteps> steps,
-                size_t most_events = kMostTraceEvents);
+                size_t most_events = kMostTraceEvents, TraceParts* parts = nullptr);
+  ~TraceRecorder() { HandOver(); }
+  TraceRecorder(const TraceRecorder&) = delete;
+  TraceRecorder& operator=(const TraceRecorder&) = delete;
 
   // Not OK where the device has no events left for the instructions' times.
   absl::Status status() const;
@@ -51,6 +53,9 @@ class TraceRecorder {
   // What another thread did; both in SteadyNanoseconds.
   void AppendBackground(TracePhase phase, int64_t step, int64_t start, int64_t end);
 
+  // Gives the parts what has been kept so far.
+  void HandOver();
+  // Those that have not been handed over.
   const std::vector<TraceEvent>& events() const { return events_; }
 
  private:
@@ -64,6 +69,8 @@ class TraceRecorder {
   const RankProgram& program_;
   const std::optional<TracedSteps> steps_;
   const size_t most_events_;  // then one more, which says so
+  TraceParts* const parts_;
+  size_t handed_over_ = 0;
   std::optional<InstructionClock> clock_;
   std::vector<Action> names_;  // [instruction]
   std::vector<int64_t> live_;  // [instruction] bytes of the buffers that are alive at it

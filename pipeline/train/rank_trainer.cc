@@ -101,7 +101,8 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       state_check_(*state, options_, world),
       audits_(state, world, options_.watching.timeout),
       trace_(*state,
-             options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt),
+             options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt,
+             kMostTraceEvents, options_.watching.trace_parts),
       past_(context.past),
       last_(context.last) {}
 
@@ -131,6 +132,7 @@ absl::Status RankTrainer::Run() {
     const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
     saving_ = nullptr;
   }
+  trace_.HandOver();
   return status;
 }
 
@@ -347,6 +349,7 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   updates_.Begin(step);
   Pass pass = TrainPass(step + 1);
   pass.micro_batches = static_cast<int>(count) * plan_.step_micro_batches();
+  trace_.HandOver();
   pass.instructions = trace_.ClockOf(step + 1, count);
   pass.update = [this](const StageUpdate& update, int micro_batch) {
     updates_.Apply(update, micro_batch);
@@ -391,6 +394,7 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
 
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   has_next_gradients_ = false;
+  trace_.HandOver();
   Pass pass = TrainPass(step);
   pass.instructions = trace_.ClockOf(step, 1);
   pass.audit = audits_.RecordOf(step);

@@ -20,6 +20,7 @@
 #include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/state/optimizer.h"
 #include "pipeline/trace/trace_event.h"
+#include "pipeline/trace/trace_parts.h"
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/portion.h"
 #include "pipeline/train/slow_stage.h"
@@ -69,6 +70,8 @@ struct Watching {
   int64_t eval_micro_batches = 0;
   bool trace = false;            // keep what every rank does when,
   TracedSteps trace_steps = {};  // of these steps
+  // Of TrainMember: where to leave that, step by step; null: with TrainResult.
+  TraceParts* trace_parts = nullptr;
   // Where TrainRank's rank notes which action it is at or waits for, an idle one between passes,
   // for a thread that speaks for it; null: nowhere.
   std::atomic<Action>* at = nullptr;

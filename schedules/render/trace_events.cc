@@ -42,6 +42,13 @@ void TraceEvents::Instant(absl::string_view name, size_t thread, double time) {
                         JsonQuoted(name), thread, time);
 }
 
+void TraceEvents::Mark(absl::string_view name, double time) {
+  absl::StrAppendFormat(&text_,
+                        ",\n{\"name\":%s,\"cat\":\"mark\",\"ph\":\"i\",\"s\":\"p\",\"pid\":1,"
+                        "\"tid\":1,\"ts\":%.15g}",
+                        JsonQuoted(name), time);
+}
+
 void TraceEvents::Memory(size_t rank, absl::string_view unit, double time, double held) {
   absl::StrAppendFormat(&text_,
                         ",\n{\"name\":\"rank %d %s\",\"ph\":\"C\",\"pid\":1,\"ts\":%.15g,"

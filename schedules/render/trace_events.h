@@ -34,6 +34,8 @@ class TraceEvents {
   void Slice(const TraceSlice& slice, absl::Span<const TraceArgument> arguments);
   // What lasts no time: a line across the thread.
   void Instant(absl::string_view name, size_t thread, double time);
+  // The same across all threads.
+  void Mark(absl::string_view name, double time);
   // The memory that `rank` holds from `time` on; `unit`: "bytes" or "activations".
   void Memory(size_t rank, absl::string_view unit, double time, double held);
   // An arrow of the message `name`. Viewers attach its ends to the slices in which they lie.

@@ -160,6 +160,54 @@ class LaunchTest(unittest.TestCase):
                 next_at = line['step'] + every
         return run
 
+    def actions(self, trace):
+        """The actions and phases of a trace, as {(group, rank): steps}, and its marks."""
+        with open(trace, encoding='utf-8') as file:
+            events = json.load(file)['traceEvents']
+        steps = {}
+        for event in events:
+            if event['ph'] == 'X' and event['name'].startswith('OPTIMIZER_STEP'):
+                place = (event['args'].get('group'), event['args']['rank'])
+                steps.setdefault(place, {})[event['args']['step']] = (event['ts'], event['ts'] + event['dur'])
+        return steps, [(event['name'], event['ts']) for event in events if event['ph'] == 'i']
+
+    def test_a_trace_has_all_groups(self):
+        # Rank 1 is killed, whose own steps are there as those of the others are; then two are left.
+        trace = os.path.join(self.directory.name, 'trace.json')
+        run = self.launch(['--processes', '3', '--min-ranks', '2', '--max-restarts', '0'],
+                          [*AUTO, '--steps', '60', '--mirror', '--trace', trace])
+        killed = False
+        for line in run.lines():
+            if line.get('step') == 20 and 'loss' in line and not killed:
+                killed = True
+                os.kill(run.pids()[1], signal.SIGKILL)
+        self.expect_quiet(run, ['--stages', '2', '--steps', '60'])
+        went_on = run.named('continued')[0]['step']
+        steps, marks = self.actions(trace)
+        self.assertEqual(sorted(steps), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)])
+        for (group, _), taken in steps.items():
+            # A rank that is killed may not have noted its last step.
+            first, last = (1, went_on - 1) if group == 1 else (went_on + 1, 60)
+            self.assertLessEqual(set(range(first, last + 1)), set(taken))
+        self.assertEqual([name for name, _ in marks],
+                         ['a rank is lost', f'group 2: 2 processes instead of 3, after step {went_on}'])
+        end = max(taken[went_on - 1][1] for (group, _), taken in steps.items() if group == 1)
+        start = min(taken[went_on + 1][0] for (group, _), taken in steps.items() if group == 2)
+        self.assertEqual(sorted([end, marks[0][1], marks[1][1], start]), [end, marks[0][1], marks[1][1], start])
+        self.assertEqual(os.listdir(self.directory.name), ['trace.json'])
+
+    def test_a_run_that_ends_in_an_error_leaves_no_trace(self):
+        trace = os.path.join(self.directory.name, 'trace.json')
+        run = self.launch(['--processes', '2', '--max-restarts', '0'], ['--stages', '2', '--steps', '100000', '--trace', trace])
+        killed = False
+        for line in run.lines():
+            if line.get('step') == 5 and 'loss' in line and not killed:
+                killed = True
+                self.assertEqual([name.endswith('.parts') for name in os.listdir(self.directory.name)], [True])
+                os.kill(run.pids()[1], signal.SIGKILL)
+        self.assertEqual(run.ended, 5)
+        self.assertEqual(os.listdir(self.directory.name), [])
+
     def test_each_rank_has_a_core_of_its_own_after_others_came_and_went(self):
         usable = os.sched_getaffinity(0)
         if len(usable) < 2:

@@ -102,6 +102,23 @@ TEST_F(MeasuredTrace, TakesTheStepOfMedianDuration) {
   }
 }
 
+// Steps of earlier groups, which may have run another plan, or the same step that is taken again.
+TEST_F(MeasuredTrace, TakesTheLastGroup) {
+  json events = json::array();
+  for (const auto& [group, slower] : {std::pair(1, 9.0), {3, 2.0}, {2, 1.0}}) {
+    for (json event : Step(5, slower, 100 * group)) {
+      event["args"]["group"] = group;
+      if (group == 1) event["args"]["micro_batch"] = 77;
+      events.push_back(event);
+    }
+  }
+  const auto run = Read(events);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const Simulation planned = *Simulate(table_, StageCosts::Uniform(2, 1, 1, 1));
+  ASSERT_EQ(run->rows[0].size(), planned.rows[0].size());
+  EXPECT_NEAR(run->rows[0].back().end, 2 * planned.rows[0].back().end, 1e-9);
+}
+
 // Of replicas, the slowest of the median step is shown.
 TEST_F(MeasuredTrace, TakesTheSlowestReplica) {
   json events = json::array();

@@ -45,11 +45,14 @@ class Reader {
     if (phase == "X") {
       ++facts_.categories[event["cat"]];
       ++facts_.names[name];
+      if (event["args"].contains("group")) ++facts_.groups[event["args"]["group"]][name];
       const double start = Nanoseconds(event["ts"]);
       slices_[event["tid"]].push_back(
           {start, start + Nanoseconds(event["dur"]), name, event["cat"]});
     } else if (phase == "s" || phase == "f") {
       arrows_[event["id"]].push_back(event);
+    } else if (phase == "i" && event["s"] == "p") {
+      facts_.marks.push_back(name);
     } else if (phase == "C") {
       const size_t rank = std::stoul(name.substr(sizeof("rank ") - 1));
       const double held = event["args"]["held"];
@@ -110,6 +113,10 @@ class Reader {
 
 TraceFacts ReadTrace(const std::vector<TraceEvent>& trace, const RunPlan& plan) {
   return Reader().Read(json::parse(FormatTrace(trace, plan))["traceEvents"], plan.world_size());
+}
+
+TraceFacts ReadTrace(const std::vector<TraceGroup>& groups, int ranks) {
+  return Reader().Read(json::parse(FormatTrace(groups))["traceEvents"], ranks);
 }
 
 int64_t PlannedPeak(const RunPlan& plan, int world_rank) {

@@ -8,14 +8,17 @@
 
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/trace/trace_event.h"
+#include "pipeline/trace/trace_group.h"
 
 namespace sluice {
 
 // What a viewer would read from the trace of a run, once it has been written and parsed.
 struct TraceFacts {
-  std::map<std::string, int> categories;  // of slices: how many
-  std::map<std::string, int> names;       // likewise
-  std::map<int, std::string> threads;     // their names
+  std::map<std::string, int> categories;                 // of slices: how many
+  std::map<std::string, int> names;                      // likewise
+  std::map<int, std::string> threads;                    // their names
+  std::map<int64_t, std::map<std::string, int>> groups;  // [group] actions by name, of several
+  std::vector<std::string> marks;                        // across all threads
   int arrows = 0;
   int early_arrows = 0;           // that end before they begin
   std::vector<double> most_held;  // [rank of the world] the counter's highest value
@@ -25,6 +28,8 @@ struct TraceFacts {
   std::vector<std::string> defects;
 };
 TraceFacts ReadTrace(const std::vector<TraceEvent>& trace, const RunPlan& plan);
+// `ranks`: of the largest group.
+TraceFacts ReadTrace(const std::vector<TraceGroup>& groups, int ranks);
 
 // The most bytes of its step region that rank `world_rank` ever holds in training, as the plan has
 // it.

@@ -134,8 +134,15 @@ absl::Status CheckSame(const Rows& rows, const Timetable& table) {
 
 absl::StatusOr<MeasuredRun> ReadDocument(const json& document, const Timetable& table) {
   const json& events = document.is_array() ? document : document.at("traceEvents");
+  // Where ranks came and went, those that were there last ran the plan that the run had then.
+  const auto group_of = [](const json& event) {
+    return event.contains("args") ? event.at("args").value("group", int64_t{0}) : int64_t{0};
+  };
+  int64_t last_group = 0;
+  for (const json& event : events) last_group = std::max(last_group, group_of(event));
   Steps steps;
   for (const json& event : events) {
+    if (group_of(event) != last_group) continue;
     if (absl::Status ok = AddEvent(event, table, steps); !ok.ok()) return ok;
   }
   if (steps.empty())

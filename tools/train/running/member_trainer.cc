@@ -1,5 +1,7 @@
 #include "tools/train/running/member_trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <ctime>
 #include <memory>
@@ -12,7 +14,9 @@
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/run/marks.h"
 #include "pipeline/run/rank_threads.h"
+#include "pipeline/trace/trace_parts.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
 #include "tools/train/hang_end.h"
@@ -53,16 +57,29 @@ absl::Status CheckQuestion(const TrainQuestion& question, const WorldFlags& worl
 class MemberTrainer {
  public:
   MemberTrainer(const TrainQuestion& question, Member* member)
-      : question_(question), member_(*member) {}
+      : question_(question), member_(*member) {
+    // One run at a time has this supervisor.
+    if (!question.trace.empty())
+      parts_.emplace(absl::StrCat(question.trace, ".", getppid(), ".parts"));
+  }
 
   absl::StatusOr<int> Run() {
+    absl::StatusOr<int> exit_code = TrainInGroups();
+    // Nobody will put them together.
+    if (parts_.has_value() && (!exit_code.ok() || run_is_over_)) parts_->Remove();
+    return exit_code;
+  }
+
+ private:
+  absl::StatusOr<int> TrainInGroups() {
     CatchSignals();
     while (true) {
       saving_ = nullptr;
       candidate_.held_rank = held_.state != nullptr && held_.whole ? held_.state->world_rank() : -1;
       candidate_.timeout = question_.options.watching.timeout;
       const absl::StatusOr<GroupPlace> place = member_.Join(candidate_);
-      if (absl::IsCancelled(place.status())) return kExitInterrupted;
+      run_is_over_ = absl::IsCancelled(place.status());
+      if (run_is_over_) return kExitInterrupted;
       if (!place.ok()) return place.status();
       candidate_.missing = -1;
       candidate_.spare = false;
@@ -81,7 +98,6 @@ class MemberTrainer {
     }
   }
 
- private:
   // How long the steps have taken is as true as it was.
   void ForgetWhatIsWrong(const LyingRank& lie) {
     if (!lie.found() || lie.others_hold_right) return;
@@ -148,6 +164,7 @@ class MemberTrainer {
     speeds_ = question.speeds;
     TrainOptions& train = compiled_.job.options;
     train.running.program = program_;
+    train.watching.trace_parts = parts_.has_value() ? &*parts_ : nullptr;
     // Its supervisor learns that way that it is lost, as the others do.
     train.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, /*print=*/true); };
     return absl::OkStatus();
@@ -171,6 +188,11 @@ class MemberTrainer {
     if (leads) {
       if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
     }
+    if (parts_.has_value()) {
+      // Before any rank of the group has taken a step; a run that was killed may have had its name.
+      if (leads && place.first) parts_->Remove();
+      parts_->Begin(place.generation, place.rank);
+    }
     TrainEvents events;
     std::string source = "start";
     if (leads) events = Events(place, &source);
@@ -191,10 +213,13 @@ class MemberTrainer {
     regrouping.vouched_step = place.vouched_step;
     const absl::StatusOr<TrainResult> result = TrainMember(
         compiled_.plan, *compiled_.job.data, train, events, &Signals().interrupted, regrouping);
+    NoticeLostTrace(place.rank);
     if (!result.ok()) return result.status();
     if (result->summary.regroups) return std::optional<int>();
     if (leads && result->summary.hashed) member_.TellResult(result->summary.weights_hash);
-    if (leads) return std::optional<int>(ReportRun(question_, compiled_, *result, &*output_));
+    if (leads)
+      return std::optional<int>(ReportRun(question_, compiled_, *result, &*output_,
+                                          parts_.has_value() ? &*parts_ : nullptr));
     return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
   }
 
@@ -252,6 +277,7 @@ class MemberTrainer {
             {.lie = place.lie, .step = step, .source = *source, .removed = removed_});
         member_.TellRewound(saved_);
       }
+      DescribeTrace(place, *plan, step);
       ContinuedRun run;
       run.step = step;
       run.ranks = plan->world_size();
@@ -276,6 +302,34 @@ class MemberTrainer {
       if (!place.first) output_->Continued(run);
     };
     return events;
+  }
+
+  // What a trace says of the group that begins after `step`.
+  void DescribeTrace(const GroupPlace& place, const RunPlan& plan, int64_t step) {
+    if (!parts_.has_value()) return;
+    TraceGroup group = TraceGroupOf(plan);
+    group.number = place.generation;
+    if (place.lost_at != 0)
+      group.marks.push_back({.time = place.lost_at, .text = "a rank is lost"});
+    if (!place.first) {
+      const int ranks = place.size - place.givers;
+      const std::string before =
+          place.last_size == ranks ? "" : absl::StrCat(" instead of ", place.last_size);
+      group.marks.push_back({.time = SteadyNanoseconds(),
+                             .text = absl::StrCat("group ", place.generation, ": ", ranks,
+                                                  ranks == 1 ? " process" : " processes", before,
+                                                  ", after step ", step)});
+    }
+    const absl::Status described = parts_->Describe(group);
+    if (!described.ok())
+      PrintNotice(
+          absl::StrCat("the trace lacks group ", place.generation, ": ", described.message()));
+  }
+
+  // Once.
+  void NoticeLostTrace(int rank) {
+    if (!parts_.has_value() || parts_->status().ok() || std::exchange(told_of_trace_, true)) return;
+    PrintNotice(absl::StrCat("rank ", rank, ": ", parts_->status().message()));
   }
 
   // Has the group leave its plan where another one is better for what its ranks turn out to take.
@@ -310,8 +364,11 @@ class MemberTrainer {
   std::string shown_work_;  // where this process has been rank 0
   // Where this process is rank 0.
   std::optional<Replanner> replanner_;
-  std::optional<Replan> proposed_;  // to the supervisor
-  std::optional<Replan> made_;      // this group's plan
+  std::optional<Replan> proposed_;   // to the supervisor
+  std::optional<Replan> made_;       // this group's plan
+  std::optional<TraceParts> parts_;  // of the trace, where there is one
+  bool told_of_trace_ = false;
+  bool run_is_over_ = false;  // without an end of its own
   HeldState held_;
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;

@@ -71,9 +71,10 @@ class RunOutput {
   std::vector<Log> logs_;
 };
 
-// Prints the end of a run, and writes its trace where that was asked for. Returns the exit code.
+// Prints the end of a run, and writes its trace where that was asked for: from `parts` where the run
+// has left it there, which are removed then; else (null) from `result`. Returns the exit code.
 int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
-              RunOutput* output);
+              RunOutput* output, const TraceParts* parts = nullptr);
 
 }  // namespace sluice
 
