@@ -16,8 +16,9 @@ namespace sluice {
 // its receive; a counter of the bytes that each rank holds of its step region. Microseconds from
 // the first start.
 std::string FormatTrace(const std::vector<TraceEvent>& trace, const RunPlan& plan);
-// The same of a run of several groups of ranks, one after the other. A rank has one thread in all of them. Marks lie across all threads; where there are several groups,
-// each event has its group's number, so that steps that were taken again can be told apart.
+// The same of a run of several groups of ranks, one after the other. A rank has one thread in all of
+// them. Marks lie across all threads; where there are several groups, each event has its group's
+// number, so that steps that were taken again can be told apart.
 std::string FormatTrace(const std::vector<TraceGroup>& groups);
 
 }  // namespace sluice

@@ -20,8 +20,10 @@ namespace sluice {
 // are the weights, what the micro-batch came with and, where gradients accumulate, those before it.
 // `memory_bandwidth`: bytes per second that hashing and copying reach.
 //
-// The lower bound grows by AuditFloor, `most_stages` being the most that any plan could have had; 0:
-// by nothing, where plans of other machines were tried, too. DeadlineExceeded once `stop` says so.
+// The search knows nothing of this, since it is little beside a step: the plan is the best one without
+// audits, and the bound says how far it may be from the best one with them. It grows by AuditFloor,
+// `most_stages` being the most that any plan could have had; 0: by nothing, where plans of other
+// machines were tried, too. DeadlineExceeded once `stop` says so.
 absl::Status AddAudits(const RunRequest& request, const Machines& machines, double memory_bandwidth,
                        int most_stages, const std::function<bool()>& stop, Plan* plan);
 

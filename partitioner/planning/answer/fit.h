@@ -11,10 +11,10 @@ namespace sluice {
 // Replaces the bytes that the search counted, which are those that the layers declare, by those
 // that a run allocates: these are a little more (alignment, messages ahead of their use, the
 // packing of buffers). A plan that does not fit after all is made again for less memory; the lower
-// bound of the first one, made with more memory than there is, still holds. Adds what audits take.
-// Requires that sluice runs what `source` is of. Once joint.stop_completing says so, the best plan
-// so far stays with the bytes that the search counted, and is not `completed`; with audits that is
-// DeadlineExceeded. FailedPrecondition when nothing fits.
+// bound of the first one, made with more memory than there is, still holds. Adds what audits take
+// (AddAudits). Requires that sluice runs what `source` is of. Once joint.stop_completing says so,
+// the best plan so far stays with the bytes that the search counted, and is not `completed`; with
+// audits that is DeadlineExceeded. FailedPrecondition when nothing fits.
 absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best);
 

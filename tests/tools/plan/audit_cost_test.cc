@@ -161,6 +161,28 @@ TEST(AuditCost, TheBoundHoldsForEveryPartition) {
   }
 }
 
+TEST(AuditCost, NoPartitionIsBelowTheFloor) {
+  PlanQuestion question = Question(kNoTime, kFast);
+  question.schedule = "1f1b";
+  const Machines machines = Answer(question).machines;
+  EXPECT_NEAR(AuditFloor(machines, 2, 5), Work(0, kLayers - 1) / 2 / 5, 1e-9);
+  EXPECT_EQ(AuditFloor(machines, 0, 5), 0);
+  double least = 1e9;
+  for (int last = 0; last + 1 < kLayers; ++last) {
+    question.partition = Partition{{0, last}, {last + 1, kLayers - 1}};
+    least = std::min(least, AuditSeconds(question, 5));
+  }
+  EXPECT_LE(AuditFloor(machines, 2, 5), least);
+  EXPECT_GT(AuditFloor(machines, 2, 5), 0.9 * least);
+  question.schedule = "interleaved";
+  question.chunks = 2;
+  for (int second = 1; second + 1 <= kLayers - 2; ++second) {
+    question.partition =
+        Partition{{0, 0}, {1, second}, {second + 1, kLayers - 2}, {kLayers - 1, kLayers - 1}};
+    EXPECT_LE(AuditFloor(machines, 4, 5), AuditSeconds(question, 5));
+  }
+}
+
 // Of the bottleneck of stages, which audits leave as it is, the bound is as it was.
 TEST(AuditCost, LeavesTheBottleneckAlone) {
   PlanQuestion question = Question(kNoTime, kFast);
