@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/run/rank_state.h"
+#include "pipeline/state/rank_state.h"
 #include "pipeline/trace/format_trace.h"
 #include "pipeline/trace/trace_recorder.h"
 #include "tests/pipeline/small_run.h"
