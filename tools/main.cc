@@ -20,9 +20,9 @@
 #include "models/device/out_of_memory.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
-#include "tools/help_formatter.h"
+#include "tools/help/help_formatter.h"
+#include "tools/help/usage_error.h"
 #include "tools/train/elastic_error.h"
-#include "tools/usage_error.h"
 #include "tools/version/version.h"
 
 namespace {

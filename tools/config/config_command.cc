@@ -12,11 +12,11 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/flag_values.h"
+#include "tools/help/usage_error.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
 #include "tools/train/settings/settings_flags.h"
 #include "tools/train/train_flags.h"
-#include "tools/usage_error.h"
 
 namespace sluice {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "tools/help/help_formatter.h"
 #include "tools/help/suggested_values.h"
-#include "tools/help_formatter.h"
 
 namespace sluice {
 namespace {

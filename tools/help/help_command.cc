@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/command.h"
-#include "tools/usage_error.h"
+#include "tools/help/usage_error.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef SLUICE_TOOLS_USAGE_ERROR_H_
-#define SLUICE_TOOLS_USAGE_ERROR_H_
+#ifndef SLUICE_TOOLS_HELP_USAGE_ERROR_H_
+#define SLUICE_TOOLS_HELP_USAGE_ERROR_H_
 
 #include <string>
 #include <vector>
@@ -25,4 +25,4 @@ std::string UnknownCommand(absl::string_view name, const CLI::App& app);
 
 }  // namespace sluice
 
-#endif  // SLUICE_TOOLS_USAGE_ERROR_H_
+#endif  // SLUICE_TOOLS_HELP_USAGE_ERROR_H_

@@ -1,4 +1,4 @@
-#include "tools/help_formatter.h"
+#include "tools/help/help_formatter.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
-#ifndef SLUICE_TOOLS_HELP_FORMATTER_H_
-#define SLUICE_TOOLS_HELP_FORMATTER_H_
+#ifndef SLUICE_TOOLS_HELP_HELP_FORMATTER_H_
+#define SLUICE_TOOLS_HELP_HELP_FORMATTER_H_
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -22,4 +22,4 @@ class HelpFormatter : public CLI::Formatter {
 
 }  // namespace sluice
 
-#endif  // SLUICE_TOOLS_HELP_FORMATTER_H_
+#endif  // SLUICE_TOOLS_HELP_HELP_FORMATTER_H_

@@ -1,8 +1,9 @@
-"""Adds up a test run: `python3 tools/test_summary.py FOLDER`, where FOLDER has the reports of tools/test.
+"""Adds up a test run: `python3 tools/testing/test_summary.py FOLDER`, where FOLDER has the reports of tools/test.
 
 Each folder `run-*` in it is of one call of CTest: `ctest.xml` is its JUnit report, with one entry per test; `ctest.log` is its
-output; `NAME.json` is GoogleTest's report of the binary NAME, with one entry per case. A binary that failed without a failing case in its report (a crash, a time-out, an
-error of a sanitizer) counts as one failure. Prints the output of what failed; the last line is `N passed, N failed`.
+output; `NAME.json` is GoogleTest's report of the binary NAME, with one entry per case. A binary that failed without a failing
+case in its report (a crash, a time-out, an error of a sanitizer) counts as one failure. Prints the output of what failed; the
+last line is `N passed, N failed`.
 """
 
 import collections

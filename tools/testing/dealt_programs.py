@@ -1,4 +1,4 @@
-"""Deals the test programs out into parts: `python3 tools/dealt_programs.py BUILD K/N SINCE NAME...`.
+"""Deals the test programs out into parts: `python3 tools/testing/dealt_programs.py BUILD K/N SINCE NAME...`.
 
 BUILD is the folder of a build that is configured; NAMEs are tests, as CTest calls them. Prints three lines, with spaces between
 names: the tests in the K-th of N parts; those and the tests with a source that has changed since the commit SINCE (empty: none);

@@ -1,4 +1,4 @@
-#include "tools/usage_error.h"
+#include "tools/help/usage_error.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

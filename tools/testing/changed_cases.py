@@ -1,4 +1,4 @@
-"""Which cases of the tests have changed: `python3 tools/changed_cases.py BUILD SINCE NAME...`.
+"""Which cases of the tests have changed: `python3 tools/testing/changed_cases.py BUILD SINCE NAME...`.
 
 BUILD is the folder of a build, which has made the test programs; NAMEs are tests, as CTest calls them. Prints two lines: the names
 of those tests with cases that have changed since the commit SINCE, with "|" between them, and GoogleTest's filter of these cases. A
