@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 namespace {
@@ -131,10 +132,10 @@ absl::StatusOr<std::vector<TraceGroup>> TraceParts::Read() const {
   for (const std::string& file : files) {
     std::ifstream in(file, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const absl::StatusOr<Json> json = ParseJson(text);
     // Its rank 0 was lost while it wrote that, and so before the group's first step.
-    if (json.is_discarded()) continue;
-    TraceGroup& group = groups.emplace_back(FromJson(json));
+    if (!json.ok()) continue;
+    TraceGroup& group = groups.emplace_back(FromJson(*json));
     kept.resize(std::max(kept.size(), group.ranks.size()));
     for (size_t rank = 0; rank < group.ranks.size(); ++rank) {
       // One more may say that others were left out.

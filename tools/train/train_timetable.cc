@@ -39,7 +39,7 @@ absl::StatusOr<Timetable> Generate(const TimetableChoice& choice, std::optional<
                           .micro_batches = micro_batches,
                           .chunks = choice.chunks > 0 ? choice.chunks : (*entry)->default_chunks};
   request.update_every = update_every;
-  return GenerateSchedule(choice.schedule, request);
+  return GenerateAsked(**entry, request);
 }
 
 // The best timetable for stages of such costs; null: equal ones whose F, I and W take the same time.

@@ -178,6 +178,9 @@ TEST(ReadQuestion, TakesAGraphWithoutADevice) {
 TEST(AnswerQuestion, ProgressNamesTheVariant) {
   PlanFlags flags = FlagsFor("gpt2", "h200");
   flags.schedule = "1f1b";
+  flags.data_parallel = "auto";
+  flags.micro_batch_size = "1";
+  flags.global_batch = 8;
   flags.what_if = true;
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   ASSERT_TRUE(question.ok()) << question.status();

@@ -160,6 +160,17 @@ absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text) {
   return members;
 }
 
+absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
+                                        const ScheduleRequest& request) {
+  absl::StatusOr<Timetable> table = GenerateSchedule(entry.name, request);
+  const bool takes_chunks =
+      request.chunks == entry.default_chunks ||
+      (entry.chunk_step > 0 && request.chunks > 0 && request.chunks % entry.chunk_step == 0);
+  if (table.ok() || takes_chunks) return table;
+  return absl::Status(table.status().code(), absl::StrCat("--chunks ", request.chunks, ": ",
+                                                          std::string(table.status().message())));
+}
+
 Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
   return name == "v" ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
 }
@@ -235,7 +246,7 @@ absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQ
     request->costs = &costs->stages;
     request->memory_limit = asked.memory_limit.value_or(0);
   }
-  absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
+  absl::StatusOr<Timetable> table = GenerateAsked(**entry, *request);
   if (table.ok() && asked.recompute) table = RecomputeAhead(*table);
   if (!table.ok()) return table;
   const absl::Status placed = CheckPlacement(name, asked.placement, *table);

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedules/csv.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/timetable.h"
 #include "tools/schedule/question/schedule_question.h"
 
@@ -16,6 +17,11 @@ namespace sluice {
 // "3,1": [stage] the number of ranks that share it; empty for an empty text. InvalidArgument unless
 // all numbers are at least 1 and their sum is at most 1024.
 absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text);
+
+// GenerateSchedule for counts that flags gave: where the schedule does not take so many chunks, the
+// message names the flag.
+absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
+                                        const ScheduleRequest& request);
 
 // The placement that --placement calls `name`: V for "v", looped for every other name.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
