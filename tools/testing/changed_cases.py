@@ -73,9 +73,9 @@ def changed_files_since(commit):
     return {file: first_lines for file, first_lines in found.items() if first_lines != set()}
 
 
-def changed_since(commit, build):
-    """The test programs of a build with a source that has changed since the commit, each with these sources."""
-    return changed_programs(changed_files_since(commit).keys(), (pathlib.Path(build) / "test_sources.txt").read_text().split())
+def programs_with(changed, build):
+    """The test programs of a build with one of these sources, each with those that it has."""
+    return changed_programs(changed, (pathlib.Path(build) / "test_sources.txt").read_text().split())
 
 
 def source_of(path, root):
@@ -112,14 +112,15 @@ def list_cases(command):
 
 def main(build, since, *names):
     root = pathlib.Path.cwd()
-    programs, changed = changed_since(since, build), changed_files_since(since)
+    changed = changed_files_since(since)
+    programs = programs_with(changed, build)
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
     found, cases = set(), set()
     for test in json.loads(shown.stdout)["tests"]:
         # Two tests may run one program.
         program = pathlib.Path(test["command"][0]).name if "command" in test else ""
         if test["name"] in names and program in programs:
-            if in_changed := patterns(list_cases(test["command"]), {file: changed[file] for file in programs[program]}, root):
+            if in_changed := patterns(list_cases(test["command"]), changed, root):
                 found.add(test["name"])
                 cases |= in_changed
     print("|".join(sorted(found)))

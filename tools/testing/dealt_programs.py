@@ -44,7 +44,8 @@ def main(build, part, since, *names):
     part, parts = map(int, part.split("/"))
     known = commands_of(build)
     commands = {name: known[name] for name in names}
-    for line in deal(commands, build, part, parts, changed_cases.changed_since(since, build) if since else {}):
+    changed = changed_cases.programs_with(changed_cases.changed_files_since(since), build) if since else {}
+    for line in deal(commands, build, part, parts, changed):
         print(" ".join(line))
 
 
