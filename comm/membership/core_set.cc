@@ -1,7 +1,6 @@
 #include "comm/membership/core_set.h"
 
 #include <dirent.h>
-#include <sched.h>
 
 #include <cstddef>
 #include <memory>
@@ -16,9 +15,7 @@ namespace {
 static_assert(CoreSet().size() == CPU_SETSIZE);
 
 bool Keep(pid_t thread, const CoreSet& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : CoreNumbers(cores)) CPU_SET(core, &set);
+  const cpu_set_t set = CpuSetOf(cores);
   return sched_setaffinity(thread, sizeof(set), &set) == 0;
 }
 
@@ -39,6 +36,13 @@ std::string CoreNames(const CoreSet& cores) {
   const int last = numbers.back();
   numbers.pop_back();
   return absl::StrCat("cores ", absl::StrJoin(numbers, ", "), " and ", last);
+}
+
+cpu_set_t CpuSetOf(const CoreSet& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : CoreNumbers(cores)) CPU_SET(core, &set);
+  return set;
 }
 
 CoreSet UsableCores() {

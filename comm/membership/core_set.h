@@ -1,6 +1,8 @@
 #ifndef SLUICE_COMM_MEMBERSHIP_CORE_SET_H_
 #define SLUICE_COMM_MEMBERSHIP_CORE_SET_H_
 
+#include <sched.h>
+
 #include <bitset>
 #include <string>
 #include <vector>
@@ -14,6 +16,9 @@ using CoreSet = std::bitset<1024>;
 std::vector<int> CoreNumbers(const CoreSet& cores);
 // "core 3", "cores 2, 3 and 7".
 std::string CoreNames(const CoreSet& cores);
+
+// As the operating system takes them.
+cpu_set_t CpuSetOf(const CoreSet& cores);
 
 // Cores that the calling thread may run on; none where the operating system does not say.
 CoreSet UsableCores();

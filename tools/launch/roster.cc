@@ -102,17 +102,18 @@ void Roster::Lied(const Process& from, const MemberMessage& message, absl::Durat
   broken_ = true;
   broken_at_ = std::min(broken_at_, now);
   for (auto& [id, process] : processes_) {
-    if (process.rank == lie_.rank) LeaveOut(process);
-    if (!Lives(process) && process.rank == lie_.rank && process.bad_cores.any()) {
+    if (process.rank != lie_.rank) continue;
+    LeaveOut(process);
+    if (Lives(process)) {
+      process.lies = true;
+      process.state = State::kEnding;
+    } else if (process.bad_cores.any()) {
       events_.push_back({.kind = Event::Kind::kLeftOut,
                          .process = id,
                          .rank = process.rank,
                          .lie = lie_,
                          .left_out = process.bad_cores});
     }
-    if (!Lives(process) || process.rank != lie_.rank) continue;
-    process.lies = true;
-    process.state = State::kEnding;
   }
 }
 

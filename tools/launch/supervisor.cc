@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -79,13 +78,12 @@ class Command {
  public:
   // `cores`: that it may run on; none: on all that the supervisor may.
   Command(const std::vector<std::string>& arguments, int socket, int output, const CoreSet& cores)
-      : cores_(cores),
+      : keeps_to_cores_(cores.any()),
+        cores_(CpuSetOf(cores)),
         arguments_(arguments),
         member_(absl::StrCat(kMemberVariable, "=", socket)),
         output_(absl::StrCat(kOutputVariable, "=", output)),
         inherited_({socket, output}) {
-    CPU_ZERO(&affinity_);
-    for (const int core : CoreNumbers(cores_)) CPU_SET(core, &affinity_);
     for (std::string& argument : arguments_) argv_.push_back(argument.data());
     argv_.push_back(nullptr);
     const std::string own[] = {absl::StrCat(kMemberVariable, "="),
@@ -105,7 +103,7 @@ class Command {
     // Where the supervisor dies, nobody would bring the processes together any more.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(kExitPeerLost);
-    if (cores_.any()) sched_setaffinity(0, sizeof(affinity_), &affinity_);
+    if (keeps_to_cores_) sched_setaffinity(0, sizeof(cores_), &cores_);
     for (const int fd : inherited_) fcntl(fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     execve("/proc/self/exe", argv_.data(), variables_.data());
@@ -113,8 +111,8 @@ class Command {
   }
 
  private:
-  const CoreSet cores_;
-  cpu_set_t affinity_;
+  const bool keeps_to_cores_;
+  const cpu_set_t cores_;
   std::vector<std::string> arguments_;
   std::string member_, output_;
   std::vector<int> inherited_;
