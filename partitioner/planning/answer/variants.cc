@@ -65,11 +65,14 @@ class Replanner {
       if (machines.ok()) change(&*machines);
       return machines;
     };
-    if (!progress_) return FindPlan(question_, source_, *request, progress_);
-    return FindPlan(question_, source_, *request, [&](PlanProgress progress) {
-      progress.what = what;
-      progress_(progress);
-    });
+    ProgressCallback named;
+    if (progress_) {
+      named = [&](PlanProgress progress) {
+        progress.what = what;
+        progress_(progress);
+      };
+    }
+    return FindPlan(question_, source_, *request, named);
   }
 
   absl::StatusOr<JointPlan> Unchanged(const std::string& what) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
@@ -57,6 +58,23 @@ std::vector<CatalogueEntry> ListedSchedules() {
   return listed;
 }
 
+void AppendSummary(const CatalogueEntry& entry, int columns, std::string& out) {
+  absl::StrAppendFormat(&out, "%-*s", kNameColumns, entry.name);
+  AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, out);
+}
+
+// All schedules as `append` writes them; under `heading`, those without a flush.
+void AppendAll(const std::string& heading,
+               absl::FunctionRef<void(const CatalogueEntry&, std::string&)> append,
+               std::string& out) {
+  for (const bool asynchronous : {false, true}) {
+    if (asynchronous) out += heading;
+    for (const CatalogueEntry& entry : ListedSchedules()) {
+      if (Asynchronous(entry) == asynchronous) append(entry, out);
+    }
+  }
+}
+
 }  // namespace
 
 void AppendFact(absl::string_view label, absl::string_view text, int columns, std::string& out) {
@@ -65,8 +83,7 @@ void AppendFact(absl::string_view label, absl::string_view text, int columns, st
 }
 
 void AppendEntry(const CatalogueEntry& entry, int columns, std::string& out) {
-  absl::StrAppendFormat(&out, "%-*s", kNameColumns, entry.name);
-  AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, out);
+  AppendSummary(entry, columns, out);
   AppendFact("needs", entry.needs, columns, out);
   AppendFact("bubble", entry.bubble, columns, out);
   AppendFact("memory", entry.memory, columns, out);
@@ -98,36 +115,25 @@ std::string CatalogueText(int columns) {
                           kSummaryColumns, "", kNeedsColumns, "needs", kBubbleColumns, "bubble",
                           "memory");
   }
-  for (const bool asynchronous : {false, true}) {
-    if (asynchronous) {
-      text += "\n";
-      AppendWrapped("without a flush: weights change while micro-batches are in flight", 0, 0,
-                    columns, text);
-    }
-    for (const CatalogueEntry& entry : ListedSchedules()) {
-      if (Asynchronous(entry) != asynchronous) continue;
-      if (table) {
-        AppendRow(entry, columns, text);
-      } else {
-        text += "\n";
-        AppendEntry(entry, columns, text);
-      }
-    }
-  }
+  std::string heading = "\n";
+  AppendWrapped("without a flush: weights change while micro-batches are in flight", 0, 0, columns,
+                heading);
+  const auto append = [&](const CatalogueEntry& entry, std::string& out) {
+    if (table) return AppendRow(entry, columns, out);
+    out += "\n";
+    AppendEntry(entry, columns, out);
+  };
+  AppendAll(heading, append, text);
   return text;
 }
 
 std::string BriefCatalogueText(int columns) {
   columns = std::max(columns, kLeastColumns);
   std::string text;
-  for (const bool asynchronous : {false, true}) {
-    if (asynchronous) text += "\nwithout a flush:\n";
-    for (const CatalogueEntry& entry : ListedSchedules()) {
-      if (Asynchronous(entry) != asynchronous) continue;
-      absl::StrAppendFormat(&text, "%-*s", kNameColumns, entry.name);
-      AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, text);
-    }
-  }
+  const auto append = [columns](const CatalogueEntry& entry, std::string& out) {
+    AppendSummary(entry, columns, out);
+  };
+  AppendAll("\nwithout a flush:\n", append, text);
   text += "\n";
   AppendWrapped("all about one of them: sluice schedule list NAME", 0, 0, columns, text);
   return text;

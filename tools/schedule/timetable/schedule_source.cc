@@ -163,9 +163,8 @@ absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text) {
 absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
                                         const ScheduleRequest& request) {
   absl::StatusOr<Timetable> table = GenerateSchedule(entry.name, request);
-  const bool takes_chunks =
-      request.chunks == entry.default_chunks ||
-      (entry.chunk_step > 0 && request.chunks > 0 && request.chunks % entry.chunk_step == 0);
+  const bool takes_chunks = entry.chunk_step == 0 ? request.chunks == entry.default_chunks
+                                                  : request.chunks % entry.chunk_step == 0;
   if (table.ok() || takes_chunks) return table;
   return absl::Status(table.status().code(), absl::StrCat("--chunks ", request.chunks, ": ",
                                                           std::string(table.status().message())));
