@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "pipeline/compile/program/check_progress.h"
 #include "pipeline/compile/program/compile_rank.h"
@@ -62,6 +67,56 @@ TEST(PackBuffers, RandomBuffersNeverOverlap) {
     ExpectSound(buffers, layout);
     EXPECT_EQ(PeakLiveBytes(buffers), NaivePeak(buffers));
     EXPECT_GE(layout.bytes, PeakLiveBytes(buffers));
+  }
+}
+
+// Best fit in the order of time, looking through everything that lives: the smallest gap, of these the
+// lowest; else the end, from where the last that lives ends.
+BufferLayout NaiveBestFit(const std::vector<Buffer>& buffers) {
+  BufferLayout layout;
+  layout.offsets.resize(buffers.size());
+  std::vector<size_t> births(buffers.size());
+  std::iota(births.begin(), births.end(), size_t{0});
+  std::stable_sort(births.begin(), births.end(), [&](size_t a, size_t b) {
+    return std::pair(buffers[a].first, -buffers[a].bytes) <
+           std::pair(buffers[b].first, -buffers[b].bytes);
+  });
+  std::map<int64_t, size_t> lives;  // offset -> buffer
+  for (const size_t b : births) {
+    for (auto each = lives.begin(); each != lives.end();)
+      each = buffers[each->second].last < buffers[b].first ? lives.erase(each) : std::next(each);
+    const int64_t bytes = AlignUp(buffers[b].bytes);
+    if (bytes == 0) continue;
+    int64_t end = 0;  // of what lives below
+    std::pair<int64_t, int64_t> best{std::numeric_limits<int64_t>::max(), 0};
+    for (const auto& [offset, other] : lives) {
+      if (offset - end >= bytes) best = std::min(best, {offset - end, end});
+      end = offset + AlignUp(buffers[other].bytes);
+    }
+    if (layout.bytes - end >= bytes) best = std::min(best, {layout.bytes - end, end});
+    if (best.first == std::numeric_limits<int64_t>::max()) best.second = end;
+    layout.offsets[b] = best.second;
+    layout.bytes = std::max(layout.bytes, best.second + bytes);
+    lives.emplace(best.second, b);
+  }
+  return layout;
+}
+
+// More buffers than are placed in the order of size, too.
+TEST(PackBuffers, ManyBuffersLieWhereTheNaiveTwinPutsThem) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 12; ++round) {
+    std::vector<Buffer> buffers(4100 + random() % 900);
+    const int sizes = round % 3 == 0 ? 4 : 1 << (4 * (round % 3));
+    for (Buffer& buffer : buffers) {
+      buffer.bytes = random() % 8 == 0 ? 0 : 64 * (1 + random() % sizes);
+      buffer.first = static_cast<int32_t>(random() % 2000);
+      buffer.last = buffer.first + static_cast<int32_t>(random() % (10 << (round % 4)));
+    }
+    const BufferLayout layout = PackBuffers(buffers);
+    const BufferLayout naive = NaiveBestFit(buffers);
+    EXPECT_EQ(layout.offsets, naive.offsets);
+    EXPECT_EQ(layout.bytes, naive.bytes);
   }
 }
 

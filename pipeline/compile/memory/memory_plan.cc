@@ -1,11 +1,10 @@
 #include "pipeline/compile/memory/memory_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
-
-#include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -21,64 +20,99 @@ Order Identity(size_t n) {
   return order;
 }
 
-// Free ranges of an address space that grows at its end. No two of them touch.
+struct Range {
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+bool IsBefore(const Range& a, const Range& b) { return a.offset < b.offset; }
+
+bool IsSmaller(const Range& a, const Range& b) {
+  return a.size != b.size ? a.size < b.size : a.offset < b.offset;
+}
+
+// Free ranges of an address space that grows at its end. No two of them touch. There are rarely more
+// than some hundred, of which sorted vectors are faster than trees and hash tables.
 class FreeRanges {
  public:
   // The smallest range that holds `bytes`, of these the lowest; else the end of the space, grown as
   // needed.
   int64_t Take(int64_t bytes) {
-    const auto fit = by_size_.lower_bound({bytes, 0});
+    const auto fit = std::lower_bound(by_size_.begin(), by_size_.end(), Range{0, bytes}, IsSmaller);
     if (fit == by_size_.end()) return Grow(bytes);
-    const auto [size, offset] = *fit;
-    Remove(offset, size);
-    if (size > bytes) Insert(offset + bytes, size - bytes);
-    return offset;
+    const Range range = *fit;
+    const auto here = At(range);
+    if (range.size == bytes) {
+      by_offset_.erase(here);
+      by_size_.erase(fit);
+    } else {
+      *here = {range.offset + bytes, range.size - bytes};
+      Move(fit, *here);
+    }
+    return range.offset;
   }
 
   void Give(int64_t offset, int64_t bytes) {
-    const auto next = sizes_.find(offset + bytes);
-    if (next != sizes_.end()) {
-      const auto [at, size] = *next;
-      Remove(at, size);
-      bytes += size;
+    Range given{offset, bytes};
+    const auto next = std::lower_bound(by_offset_.begin(), by_offset_.end(), given, IsBefore);
+    const bool joins_next = next != by_offset_.end() && offset + bytes == next->offset;
+    const bool joins_previous =
+        next != by_offset_.begin() && std::prev(next)->offset + std::prev(next)->size == offset;
+    if (joins_next) given.size += next->size;
+    if (joins_previous) {
+      const auto previous = std::prev(next);
+      given = {previous->offset, previous->size + given.size};
+      Move(Sized(*previous), given);
+      *previous = given;
+      if (!joins_next) return;
+      by_size_.erase(Sized(*next));
+      by_offset_.erase(next);
+    } else if (joins_next) {
+      Move(Sized(*next), given);
+      *next = given;
+    } else {
+      by_offset_.insert(next, given);
+      by_size_.insert(std::lower_bound(by_size_.begin(), by_size_.end(), given, IsSmaller), given);
     }
-    const auto previous = starts_.find(offset);
-    if (previous != starts_.end()) {
-      const int64_t at = previous->second;
-      Remove(at, offset - at);
-      bytes += offset - at;
-      offset = at;
-    }
-    Insert(offset, bytes);
   }
 
   int64_t end() const { return end_; }
 
  private:
+  using Place = std::vector<Range>::iterator;
+
   int64_t Grow(int64_t bytes) {
     int64_t offset = end_;
-    const auto last = starts_.find(end_);
-    if (last != starts_.end()) {
-      offset = last->second;
-      Remove(offset, end_ - offset);
+    if (!by_offset_.empty() && by_offset_.back().offset + by_offset_.back().size == end_) {
+      offset = by_offset_.back().offset;
+      by_size_.erase(Sized(by_offset_.back()));
+      by_offset_.pop_back();
     }
     end_ = offset + bytes;
     return offset;
   }
-  void Insert(int64_t offset, int64_t size) {
-    sizes_.emplace(offset, size);
-    starts_.emplace(offset + size, offset);
-    by_size_.emplace(size, offset);
+
+  // Where a range that is free stands.
+  Place At(const Range& range) {
+    return std::lower_bound(by_offset_.begin(), by_offset_.end(), range, IsBefore);
   }
-  void Remove(int64_t offset, int64_t size) {
-    sizes_.erase(offset);
-    starts_.erase(offset + size);
-    by_size_.erase({size, offset});
+  Place Sized(const Range& range) {
+    return std::lower_bound(by_size_.begin(), by_size_.end(), range, IsSmaller);
   }
 
-  absl::flat_hash_map<int64_t, int64_t> sizes_;           // start -> size
-  absl::flat_hash_map<int64_t, int64_t> starts_;          // end -> start
-  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // (size, start)
+  // Makes `from`, a place in by_size_, the range `to`, and brings it where that belongs.
+  void Move(Place from, const Range& to) {
+    const auto target = std::lower_bound(by_size_.begin(), by_size_.end(), to, IsSmaller);
+    if (target <= from) {
+      std::move_backward(target, from, std::next(from));
+      *target = to;
+    } else {
+      *std::move(std::next(from), target, from) = to;
+    }
+  }
+
+  std::vector<Range> by_offset_;
+  std::vector<Range> by_size_;  // and by offset among those of one size
   int64_t end_ = 0;
 };
 
