@@ -32,6 +32,8 @@ TEST(FuzzCorpus, TimetableCsvKeepsItsPromises) {
 
 TEST(FuzzCorpus, CostsJsonKeepsItsPromises) { EXPECT_GE(Replay("costs_json", TryCostsJson), 10); }
 
+TEST(FuzzCorpus, SettingsKeepTheirPromises) { EXPECT_GE(Replay("settings", TrySettings), 10); }
+
 TEST(FuzzCorpus, ModelConfigKeepsItsPromises) {
   EXPECT_GE(Replay("model_config", TryModelConfig), 10);
 }

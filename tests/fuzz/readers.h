@@ -15,6 +15,10 @@ void TryTimetableCsv(absl::string_view text);
 // Any text is refused with a place in it, or is costs that a table can be simulated with.
 void TryCostsJson(absl::string_view text);
 
+// A file of flags, as TOML and as YAML: refused with a place in it, or every flag comes back from its
+// own line.
+void TrySettings(absl::string_view text);
+
 // The others refuse a text with the name of its file, the partition apart, which has none.
 
 // A config.json, as the GPT that sluice trains and as a decoder that it plans for: nothing that is

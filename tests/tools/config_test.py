@@ -81,6 +81,34 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertFalse((self.folder / 'out').exists())
 
+    def test_yaml_says_the_same(self):
+        (self.folder / 'yes').write_text((self.folder / 'text').read_text())  # a name that YAML could take for true
+        answers = ['char-gpt', 'yes', '2', 'fp32', '2', '2', '3', 'none']
+        hashes = []
+        for name in ('run.toml', 'run.yaml'):
+            asked = self.run_sluice('config', '-o', name, answers='\n'.join(answers) + '\n')
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            trained = self.run_sluice('train', '--config', name, *TINY)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            hashes.append(json.loads(trained.stdout.splitlines()[-1])['weights_hash'])
+        self.assertEqual(*hashes)
+        text = (self.folder / 'run.yaml').read_text()
+        self.assertIn(f'\ndata: {self.folder}/yes\n', text)
+        self.assertIn('\nsteps: 3\n', text)
+        self.assertIn('\n# save: PATH\n', text)
+        (self.folder / 'run.yaml').write_text(f'{text}stepz: 3\n')
+        wrong = self.run_sluice('train', '--config', 'run.yaml', *TINY)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn(f"line {text.count(chr(10)) + 1} of run.yaml: 'stepz' is no flag", wrong.stderr)
+
+    def test_an_answer_that_is_not_utf8_is_asked_for_again(self):
+        answers = b'char-gpt\n\xff\ntext\n\n\n\n\n\n\n'
+        asked = subprocess.run([SLUICE, 'config'], input=answers, capture_output=True, cwd=self.folder, env=self.environment,
+                               check=False)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        self.assertIn(b'--data: the answer is not UTF-8', asked.stderr)
+        self.assertEqual(self.settings()['data'], str(self.folder / 'text'))
+
     def test_no_file_is_lost(self):
         (self.folder / 'run.toml').write_text('steps = 1\n')
         there = self.run_sluice('config', '--default')

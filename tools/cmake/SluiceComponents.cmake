@@ -22,7 +22,7 @@ set(SLUICE_PACKAGES_runtime "OpenMP COMPONENTS CXX" dnnl hwy ZLIB "OpenSSL COMPO
     "ICU COMPONENTS uc" PkgConfig)
 set(SLUICE_PACKAGES_program CLI11 tomlplusplus)
 set(SLUICE_MODULES_runtime PCRE2=libpcre2-8)
-set(SLUICE_MODULES_program ISAL=libisal)
+set(SLUICE_MODULES_program ISAL=libisal YAML=yaml-0.1)
 
 # Debian 12's names for what a user of the installed libraries needs, for the dependencies of libsluice-dev. Debian's CMake
 # file of oneDNN asks for OpenCL.

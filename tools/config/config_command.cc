@@ -9,12 +9,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
+#include "models/tokens/text/unicode.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/flag_values.h"
 #include "tools/help/usage_error.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
+#include "tools/train/settings/settings_file.h"
 #include "tools/train/settings/settings_flags.h"
 #include "tools/train/train_flags.h"
 
@@ -25,7 +27,7 @@ constexpr char kExample[] =
     "An empty answer takes what stands in brackets.\n"
     "Examples:\n"
     "  sluice config\n"
-    "  sluice config --default -o small.toml\n"
+    "  sluice config --default -o small.yaml\n"
     "  sluice train --config run.toml";
 
 constexpr char kNone[] = "none";
@@ -68,6 +70,10 @@ class Answers {
 
   // An error says what is wrong with the answer, which is then forgotten.
   absl::Status Take(const Asked& asked, const std::string& answer) {
+    if (FindInvalidUtf8(answer) != absl::string_view::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(asked.flag, ": the answer is not UTF-8, as the file must be"));
+    }
     CLI::Option* option = train_.get_option(asked.flag);
     option->add_result(answer);
     absl::Status status;
@@ -81,7 +87,9 @@ class Answers {
     return status;
   }
 
-  std::string Line(const Asked& asked) const { return SettingLine(*train_.get_option(asked.flag)); }
+  std::string Line(const Asked& asked, SettingsSyntax syntax) const {
+    return SettingLine(*train_.get_option(asked.flag), syntax);
+  }
 
  private:
   absl::Status Check(const std::string& flag) const {
@@ -127,18 +135,22 @@ absl::StatusOr<std::string> Ask(const Asked& asked, Answers* answers) {
 }
 
 // The lines of the file about one question, answered.
-absl::StatusOr<std::string> LinesOf(const Asked& asked, bool only_default, Answers* answers) {
+absl::StatusOr<std::string> LinesOf(const Asked& asked, bool only_default, SettingsSyntax syntax,
+                                    Answers* answers) {
   const std::string comment = absl::StrCat("# ", asked.words, "\n");
-  if (only_default && asked.usual.empty()) return absl::StrCat(comment, "# data = \"PATH\"\n");
+  const auto unsaid = [&](absl::string_view key) {
+    return absl::StrCat(comment, "# ", FormatSetting(syntax, key, {"PATH"}, /*numeric=*/false));
+  };
+  if (only_default && asked.usual.empty()) return unsaid("data");
   if (only_default) {
     const absl::Status status = answers->Take(asked, asked.usual);
     if (!status.ok()) return status;
-    return comment + answers->Line(asked);
+    return comment + answers->Line(asked, syntax);
   }
   const absl::StatusOr<std::string> answer = Ask(asked, answers);
   if (!answer.ok()) return answer.status();
-  if (*answer == kNone) return comment + "# save = \"PATH\"\n";
-  return comment + answers->Line(asked);
+  if (*answer == kNone) return unsaid("save");
+  return comment + answers->Line(asked, syntax);
 }
 
 absl::Status RunConfig(const ConfigFlags& flags) {
@@ -152,7 +164,8 @@ absl::Status RunConfig(const ConfigFlags& flags) {
   std::string text = absl::StrCat("# sluice train --config ", flags.output,
                                   "\n# 'sluice train --help' lists what else may stand here.\n");
   for (const Asked& asked : Questions()) {
-    const absl::StatusOr<std::string> lines = LinesOf(asked, flags.only_default, &answers);
+    const absl::StatusOr<std::string> lines =
+        LinesOf(asked, flags.only_default, SyntaxOf(flags.output), &answers);
     if (!lines.ok()) return lines.status();
     text += *lines;
   }
@@ -170,7 +183,10 @@ void AddConfigCommand(CLI::App& app, int* exit_code) {
   command->footer(kExample);
   auto flags = std::make_shared<ConfigFlags>();
   command->add_flag("--default", flags->only_default, "Ask nothing: write what stands in brackets");
-  command->add_option("-o,--output", flags->output, "File to write")->capture_default_str();
+  command
+      ->add_option("-o,--output", flags->output,
+                   "File to write: YAML if its name ends in .yaml or .yml, otherwise TOML")
+      ->capture_default_str();
   command->add_flag("--overwrite", flags->overwrite, "Replace the file if it is there");
   command->callback([flags, exit_code] {
     const absl::Status status = RunConfig(*flags);

@@ -23,7 +23,6 @@
 #include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
-#include "tools/train/settings/settings_file.h"
 
 namespace sluice {
 namespace {
@@ -246,9 +245,10 @@ bool IsNumeric(const CLI::Option& option) {
 
 void AddConfigFlag(CLI::App& command) {
   command
-      .add_option("--config",
-                  "TOML file with flags, such as seq = 512 for --seq 512; what is typed on the "
-                  "command line comes first")
+      .add_option(
+          "--config",
+          "File with flags, in TOML, such as seq = 512 for --seq 512, or in YAML (seq: 512) if "
+          "its name ends in .yaml or .yml; what is typed on the command line comes first")
       ->each(
           [&command](const std::string& path) { TakeSettings(command, path, ReadOrRefuse(path)); });
 }
@@ -262,14 +262,14 @@ void TakeSettingsOfResumedRuns(CLI::App& command) {
   }
 }
 
-std::string SettingLine(const CLI::Option& option) {
+std::string SettingLine(const CLI::Option& option, SettingsSyntax syntax) {
   const std::string key = KeyOf(option);
   std::vector<std::string> values = option.results();
-  if (!TakesValue(option)) return FormatSetting(key, values.back() == "true");
+  if (!TakesValue(option)) return FormatSetting(syntax, key, values.back() == "true");
   for (std::string& value : values) {
     if (IsPath(key, value)) value = FromRoot(value);
   }
-  return FormatSetting(key, values, IsNumeric(option));
+  return FormatSetting(syntax, key, values, IsNumeric(option));
 }
 
 std::string SettingsText(const CLI::App& command) {
@@ -280,7 +280,7 @@ std::string SettingsText(const CLI::App& command) {
     const std::string key = KeyOf(*option);
     if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
     if (key == "data" && NamesDataChannel(option->results().back())) continue;  // gone with the run
-    text += SettingLine(*option);
+    text += SettingLine(*option, SettingsSyntax::kToml);
   }
   return text;
 }

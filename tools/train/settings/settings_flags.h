@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tools/train/settings/settings_file.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -25,8 +27,8 @@ void TakeSettingsOfResumedRuns(CLI::App& command);
 // but for those of this one process or start (--rank, --resume, --json, ...). Paths are absolute.
 std::string SettingsText(const CLI::App& command);
 
-// The line of such a file that gives `option`, which has a value, the same value.
-std::string SettingLine(const CLI::Option& option);
+// The line of a settings file that gives `option`, which has a value, the same value.
+std::string SettingLine(const CLI::Option& option, SettingsSyntax syntax);
 
 }  // namespace sluice
 
