@@ -22,7 +22,7 @@
 #include "tools/flag_values.h"
 #include "tools/help/help_formatter.h"
 #include "tools/help/usage_error.h"
-#include "tools/train/elastic_error.h"
+#include "tools/train/ending/elastic_error.h"
 #include "tools/version/version.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "comm/tcp/diagnosis.h"
-#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/rendezvous/rendezvous.h"
 #include "comm/tcp/tcp_peer.h"
 #include "comm/wire_communicator.h"
 #include "models/device/out_of_memory.h"

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "models/layers/decoder_names.h"
 #include "models/layers/projections.h"
-#include "models/spec/describe_decoder.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_decoder.h"
+#include "models/spec/costs/describe_layers.h"
 
 namespace sluice {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "models/spec/adaptation.h"
+#include "models/spec/costs/decoder_parts.h"
 #include "models/spec/decoder.h"
-#include "models/spec/decoder_parts.h"
 #include "models/spec/head_blocks.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"

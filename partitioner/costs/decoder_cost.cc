@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "models/spec/decoder_layer.h"
-#include "models/spec/describe_decoder.h"
+#include "models/spec/costs/decoder_layer.h"
+#include "models/spec/costs/describe_decoder.h"
 #include "partitioner/costs/collectives.h"
 
 namespace sluice {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "models/spec/costs/decoder_layer.h"
+#include "models/spec/costs/decoder_parts.h"
 #include "models/spec/decoder.h"
-#include "models/spec/decoder_layer.h"
-#include "models/spec/decoder_parts.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "partitioner/costs/cluster.h"
@@ -46,7 +46,7 @@ struct DecoderTraining {
 //
 // Seconds of one micro-batch:
 //   F        its products, what it keeps written and read once, its tensor-parallel sums, and those
-//            of adapters (models/spec/layer_builder.h)
+//            of adapters (models/spec/costs/layer_builder.h)
 //   I        the same the other way (attention's products twice, with flash attention 2.5 times:
 //            Dao, FlashAttention-2, 2023, section 3.1.2)
 //   W        a product a trained weight matrix, what is kept read once, the fp32 gradients read and

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 #include "pipeline/recover/moves.h"
 #include "pipeline/recover/state_access.h"
 #include "pipeline/recover/state_ranges.h"

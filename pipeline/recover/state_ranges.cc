@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 #include "pipeline/compile/plan/program.h"
 #include "pipeline/state/rank_state.h"
 

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 #include "pipeline/train/arithmetic.h"
 #include "schedules/csv.h"
 

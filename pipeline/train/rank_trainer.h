@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/collectives/sub_group.h"
 #include "comm/communicator.h"
-#include "comm/sub_group.h"
 #include "pipeline/audit/audits.h"
 #include "pipeline/recover/recovery.h"
 #include "pipeline/run/executor.h"

@@ -1,6 +1,6 @@
 // Collectives against naive twins: over whole groups and sub-groups, with random sizes, work memory
 // and delays.
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "comm/collectives/reduce_scatter_work.h"
+#include "comm/collectives/sub_group.h"
 #include "comm/link_probe.h"
 #include "comm/local/in_process.h"
-#include "comm/reduce_scatter_work.h"
-#include "comm/sub_group.h"
 
 namespace sluice {
 namespace {

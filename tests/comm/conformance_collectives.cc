@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 #include "tests/comm/conformance.h"
 
 namespace sluice {

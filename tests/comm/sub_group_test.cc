@@ -1,5 +1,5 @@
 // A sub-group behaves like a group, beside the whole group and other sub-groups.
-#include "comm/sub_group.h"
+#include "comm/collectives/sub_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,10 +5,10 @@
 
 #include "models/kernels/cuda/products/algorithms.h"
 #include "models/layers/trainable.h"
+#include "models/spec/costs/decoder_layer.h"
+#include "models/spec/costs/describe_decoder.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/decoder.h"
-#include "models/spec/decoder_layer.h"
-#include "models/spec/describe_decoder.h"
-#include "models/spec/describe_layers.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_config.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/costs/collectives.h"
 #include "partitioner/cuts/cost_table.h"

@@ -15,7 +15,7 @@
 #include "bench/models/attention_cases.h"
 #include "models/kernels/portable_kernels.h"
 #include "models/kernels/record/recorded_kernels.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/roofline/kernel_rates.h"

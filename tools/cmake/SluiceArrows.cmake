@@ -22,6 +22,7 @@ set(SLUICE_MAY_USE_roofline spec partitioner device kernels layers)
 set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels layers compile profiling roofline)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
 set(SLUICE_FOLDERS_models_data images corpora documents)
+set(SLUICE_FOLDERS_models_spec families costs)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
 set(SLUICE_FOLDERS_partitioner_planning question plan file profiling roofline sources race graph answer)
 set(SLUICE_FOLDERS_pipeline compile state run audit recover checkpoint watch trace train sample)

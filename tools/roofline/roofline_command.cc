@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/kernels/portable_kernels.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/roofline/roofline.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "comm/printable.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "pipeline/state/rank_state.h"
 #include "schedules/sum_order.h"
 #include "tools/train/train_output.h"

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "partitioner/graph_plan.h"
 #include "partitioner/planning/answer/search.h"
 #include "partitioner/planning/answer/variants.h"

@@ -5,7 +5,7 @@
 
 #include "models/kernels/kernel_threads.h"
 #include "models/layers/layer.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/collectives.h"
+#include "comm/collectives/collectives.h"
 #include "comm/where.h"
 #include "pipeline/checkpoint/directory/checkpoint_folder.h"
 #include "pipeline/checkpoint/directory/own_folder.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/reduce_scatter_work.h"
+#include "comm/collectives/reduce_scatter_work.h"
 #include "schedules/weight_versions.h"
 
 namespace sluice {

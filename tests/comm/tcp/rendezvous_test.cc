@@ -1,5 +1,5 @@
 // How ranks find each other over TCP, and how it fails. Every test has a deadline: no rank hangs.
-#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/rendezvous/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 #include "absl/time/clock.h"
 #include "comm/tcp/greeting.h"
 #include "comm/tcp/greeting_proof.h"
-#include "comm/tcp/rendezvous_group.h"
+#include "comm/tcp/rendezvous/rendezvous_group.h"
 #include "comm/tcp/tcp_socket.h"
 #include "tests/comm/faults/free_port.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/rendezvous/rendezvous.h"
 #include "comm/tcp/tcp_frame.h"
 #include "models/device/wait_until.h"
 #include "tests/comm/tcp/tcp_group.h"

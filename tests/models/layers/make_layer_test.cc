@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "models/layers/layer.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"
 #include "tests/models/layers/test_models.h"
 #include "tests/models/twins/reference_kernels.h"

@@ -11,8 +11,8 @@
 
 #include "models/layers/adapted_layers.h"
 #include "models/layers/layer.h"
-#include "models/spec/describe_decoder.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_decoder.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
 #include "tests/models/layers/test_models.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "models/spec/decoder_layer.h"
-#include "models/spec/describe_decoder.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/decoder_layer.h"
+#include "models/spec/costs/describe_decoder.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/dtype.h"
 #include "models/spec/families/families.h"
 #include "models/spec/layer_spec.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/decoder.h"
-#include "models/spec/describe_layers.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "models/spec/presets.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/kernels/kernels.h"
-#include "models/spec/describe_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/partition_problem.h"

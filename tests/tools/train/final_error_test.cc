@@ -1,4 +1,4 @@
-#include "tools/train/final_error.h"
+#include "tools/train/ending/final_error.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -19,7 +19,7 @@
 #include "pipeline/trace/trace_parts.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
-#include "tools/train/hang_end.h"
+#include "tools/train/ending/hang_end.h"
 #include "tools/train/replanning/replanner.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/running/run_output.h"
