@@ -2,9 +2,10 @@
 """`sluice train` in many processes, started directly, by mpirun and with torchrun's environment: the same bits as one process;
 ranks that are killed, and runs that resume from their checkpoints; ranks with different settings.
 
-  tests/tools/train/train_processes_test.py BINARY [--every N] [--kills N] [--paused-steps N] [--seed N] [unittest's own arguments]
+  tests/tools/train/train_processes_test.py BINARY [--every N] [--kills N] [--paused-steps N] [--seed N]
+                                                   [--hanging-calls LIBRARY] [unittest's own arguments]
 
---every N takes each N-th of the configurations (1: all of them).
+--every N takes each N-th of the configurations (1: all of them). LIBRARY is what tests/faults/hanging_calls.cc becomes.
 """
 import argparse
 import faulthandler
@@ -435,6 +436,25 @@ class TrainProcesses(unittest.TestCase):
         for rank, code in enumerate([5, 137, 5]):
             self.assertIn(f'rank {rank} ended with {code}', err)
 
+    def test_ranks_under_mpirun_end_by_themselves_when_one_hangs(self):
+        library = OPTIONS.hanging_calls
+        if MPIRUN is None or library is None:
+            self.skipTest('needs mpirun and --hanging-calls')
+        calls = pathlib.Path(self.folder.name) / 'calls'
+        calls.mkdir()
+        preload = f'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then export LD_PRELOAD={library} SLUICE_HANGING_CALLS={calls}; fi; '
+        reporter = [*REPORTER[:2], preload + REPORTER[2], '-']
+        job = UnderMpirun(2, self.flags('--steps', '1000000', '--stages', '2', timeout=self.SHORT), reporter)
+        job.await_step()
+        (calls / 'dnnl_primitive_execute').touch()
+        code, err = job.finish()
+        self.assertEqual(code, 5, err)
+        self.assertIn('rank 1, stage 1, micro-batch ', err)
+        self.assertIn('hangs', err)
+        # mpirun, which ends the job as soon as one rank has ended, would kill the other two seconds later.
+        for rank in range(2):
+            self.assertIn(f'rank {rank} ended with 5', err)
+
     def test_sigterm_under_mpirun_ends_the_job_with_a_checkpoint(self):
         if MPIRUN is None:
             self.skipTest('needs mpirun')
@@ -800,6 +820,7 @@ def main():
     parser.add_argument('--timeout', type=int, default=10, help="of the runs that are killed, seconds")
     parser.add_argument('--paused-steps', type=int, default=800, help='steps of the runs that are paused twice; these should take about a second')
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--hanging-calls', type=pathlib.Path)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
 
