@@ -32,6 +32,7 @@ BLANKS = [
     Blank('doctor', 'stdout', r'[\d.]+ [GM]iB available', '_ available', 'the same in the table'),
     Blank('train', 'stderr', r'this machine has [\d.]+ \w+ available', 'this machine has _ available', 'the same in an error'),
     Blank('train', 'std*', r'127\.0\.0\.1:\d+', '127.0.0.1:_', 'a port that is free is another one each time'),
+    Blank('*', 'stderr', r'\.tmp-\d+-\d+', '.tmp-_', 'the process that writes a file under another name first'),
     Blank('file', '*.sluice/lock', r'(?s).+', '_', 'the host and process that hold a folder'),
 ]
 
