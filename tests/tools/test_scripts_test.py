@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -102,6 +103,22 @@ diff --git a/tests/said_test.cc b/tests/said_test.cc
 """
         self.assertEqual(changed_cases.changed_lines(diff),
                          {"tests/csv_test.cc": {7, 20.5, 30}, "tests/new_test.cc": {1, 2}})
+
+    def test_changed_files_need_not_be_text(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            def git(*arguments):
+                subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True, capture_output=True)
+            test = Path("tests/csv_test.cc")
+            test.parent.mkdir()
+            test.write_text(self.SOURCE)
+            git("init")
+            git("add", ".")
+            git("commit", "--message", "one")
+            test.write_text(self.SOURCE.replace("if (true)", "if (false)"))
+            Path("tests/no_utf8").write_bytes(b"\xff\n")
+            git("add", ".")
+            git("commit", "--message", "two")
+            self.assertEqual(changed_cases.changed_files_since("HEAD~1"), {"tests/csv_test.cc": {5}})
 
     def test_a_file_without_cases_stands_for_none(self):
         self.assertEqual(self.patterns("tests/what_they_share.cc"), set())

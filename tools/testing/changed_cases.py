@@ -66,8 +66,9 @@ def changed_first_lines(text, lines):
 
 def changed_files_since(commit):
     """{file of the tests: what changed_first_lines says of it}, of what has changed since the commit; not where that is nothing."""
+    # What readers are tested with need not be UTF-8.
     diff = subprocess.run(["git", "diff", "--unified=0", "--no-color", "--find-renames", commit, "HEAD", "--", "tests"], check=True,
-                          capture_output=True, text=True).stdout
+                          capture_output=True, encoding="utf-8", errors="replace").stdout
     found = {file: changed_first_lines(pathlib.Path(file).read_text(), lines)
              for file, lines in changed_lines(diff).items() if file.endswith((".cc", ".cu", ".h")) and pathlib.Path(file).exists()}
     return {file: first_lines for file, first_lines in found.items() if first_lines != set()}
