@@ -117,6 +117,21 @@ TEST_F(TrainSettingsTest, PathsAreWhole) {
   EXPECT_THAT(Settings("out"), HasSubstr(absl::StrCat("data = \"", folder_ / "text", "\"\n")));
 }
 
+// Neither TOML nor YAML has such texts.
+TEST_F(TrainSettingsTest, WhatIsNotUtf8MustBeTypedAgain) {
+  const std::string data = folder_ / "te\xffxt";
+  fs::copy_file(folder_ / "text", data);
+  const std::string out = folder_ / "out";
+  Sluice(absl::StrCat("train --data ", data, " --save ", out, WithTinyRun(" --steps 1")));
+  EXPECT_THAT(Settings("out"), HasSubstr("\n# data is not UTF-8: --resume needs it typed\n"));
+  const ProcessResult untyped = Sluice(absl::StrCat("train --steps 2 --resume ", out));
+  EXPECT_EQ(untyped.exit_code, kExitBadInput) << untyped.err;
+  EXPECT_THAT(untyped.err, HasSubstr("--data"));
+  const ProcessResult typed =
+      Sluice(absl::StrCat("train --steps 2 --resume ", out, " --data ", data));
+  EXPECT_EQ(typed.exit_code, kExitDone) << typed.err;
+}
+
 TEST_F(TrainSettingsTest, ARunThatCouldNotBeginLeavesTheFlagsOfTheLastOne) {
   Interrupted("out");
   const std::string before = Settings("out");

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "models/tokens/text/unicode.h"
 #include "pipeline/checkpoint/directory/step_folders.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "schedules/generators/did_you_mean.h"
@@ -233,6 +234,21 @@ std::string FromRoot(const std::string& path) {
   return error ? path : whole.lexically_normal().string();
 }
 
+// What was given, with whole paths.
+std::vector<std::string> KeptValues(const CLI::Option& option) {
+  std::vector<std::string> values = option.results();
+  for (std::string& value : values) {
+    if (IsPath(KeyOf(option), value)) value = FromRoot(value);
+  }
+  return values;
+}
+
+bool IsUtf8(const std::vector<std::string>& values) {
+  return std::all_of(values.begin(), values.end(), [](const std::string& value) {
+    return FindInvalidUtf8(value) == absl::string_view::npos;
+  });
+}
+
 bool IsNumeric(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   for (const char* numeric : {"INT", "UINT", "FLOAT"}) {
@@ -264,11 +280,8 @@ void TakeSettingsOfResumedRuns(CLI::App& command) {
 
 std::string SettingLine(const CLI::Option& option, SettingsSyntax syntax) {
   const std::string key = KeyOf(option);
-  std::vector<std::string> values = option.results();
+  const std::vector<std::string> values = KeptValues(option);
   if (!TakesValue(option)) return FormatSetting(syntax, key, values.back() == "true");
-  for (std::string& value : values) {
-    if (IsPath(key, value)) value = FromRoot(value);
-  }
   return FormatSetting(syntax, key, values, IsNumeric(option));
 }
 
@@ -280,6 +293,10 @@ std::string SettingsText(const CLI::App& command) {
     const std::string key = KeyOf(*option);
     if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
     if (key == "data" && NamesDataChannel(option->results().back())) continue;  // gone with the run
+    if (!IsUtf8(KeptValues(*option))) {
+      absl::StrAppend(&text, "# ", key, " is not UTF-8: --resume needs it typed\n");
+      continue;
+    }
     text += SettingLine(*option, SettingsSyntax::kToml);
   }
   return text;
