@@ -38,7 +38,7 @@ class FreeRanges {
   // The smallest range that holds `bytes`, of these the lowest; else the end of the space, grown as
   // needed.
   int64_t Take(int64_t bytes) {
-    const auto fit = std::lower_bound(by_size_.begin(), by_size_.end(), Range{0, bytes}, IsSmaller);
+    const auto fit = Sized({0, bytes});
     if (fit == by_size_.end()) return Grow(bytes);
     const Range range = *fit;
     const auto here = At(range);
@@ -54,7 +54,7 @@ class FreeRanges {
 
   void Give(int64_t offset, int64_t bytes) {
     Range given{offset, bytes};
-    const auto next = std::lower_bound(by_offset_.begin(), by_offset_.end(), given, IsBefore);
+    const auto next = At(given);
     const bool joins_next = next != by_offset_.end() && offset + bytes == next->offset;
     const bool joins_previous =
         next != by_offset_.begin() && std::prev(next)->offset + std::prev(next)->size == offset;
@@ -72,7 +72,7 @@ class FreeRanges {
       *next = given;
     } else {
       by_offset_.insert(next, given);
-      by_size_.insert(std::lower_bound(by_size_.begin(), by_size_.end(), given, IsSmaller), given);
+      by_size_.insert(Sized(given), given);
     }
   }
 
@@ -92,7 +92,7 @@ class FreeRanges {
     return offset;
   }
 
-  // Where a range that is free stands.
+  // Where a range that is free stands, or would stand, in by_offset_ and in by_size_.
   Place At(const Range& range) {
     return std::lower_bound(by_offset_.begin(), by_offset_.end(), range, IsBefore);
   }
@@ -102,7 +102,7 @@ class FreeRanges {
 
   // Makes `from`, a place in by_size_, the range `to`, and brings it where that belongs.
   void Move(Place from, const Range& to) {
-    const auto target = std::lower_bound(by_size_.begin(), by_size_.end(), to, IsSmaller);
+    const auto target = Sized(to);
     if (target <= from) {
       std::move_backward(target, from, std::next(from));
       *target = to;
