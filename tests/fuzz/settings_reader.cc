@@ -1,25 +1,16 @@
 // The readers of `--config`.
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "promises.h"
 #include "readers.h"
 #include "tools/train/settings/settings_file.h"
-#include "tools/train/settings/toml_settings.h"
-#include "tools/train/settings/yaml_settings.h"
 
 namespace sluice {
 namespace {
-
-absl::StatusOr<std::vector<Setting>> Parse(SettingsSyntax syntax, const std::string& text) {
-  return syntax == SettingsSyntax::kYaml ? ParseYamlSettings(text, kFuzzedFile)
-                                         : ParseTomlSettings(text, kFuzzedFile);
-}
 
 // As the names of flags are.
 bool IsFlag(const std::string& key) {
@@ -33,7 +24,7 @@ void RequireItComesBack(SettingsSyntax syntax, const Setting& setting) {
   const std::string line =
       setting.is_boolean ? FormatSetting(syntax, setting.key, setting.values.front() == "true")
                          : FormatSetting(syntax, setting.key, setting.values, /*numeric=*/false);
-  const auto again = Parse(syntax, line);
+  const auto again = ParseSettings(syntax, line, kFuzzedFile);
   Require(again.ok() && again->size() == 1, "the line of a flag is one");
   const Setting& same = again->front();
   Require(same.key == setting.key && same.values == setting.values &&
@@ -45,7 +36,7 @@ void RequireItComesBack(SettingsSyntax syntax, const Setting& setting) {
 
 void TrySettings(absl::string_view text) {
   for (const SettingsSyntax syntax : {SettingsSyntax::kToml, SettingsSyntax::kYaml}) {
-    const auto settings = Parse(syntax, std::string(text));
+    const auto settings = ParseSettings(syntax, std::string(text), kFuzzedFile);
     if (!settings.ok()) {
       Require(absl::IsInvalidArgument(settings.status()), "bad input is InvalidArgument");
       Require(absl::StrContains(settings.status().message(), kFuzzedFile),

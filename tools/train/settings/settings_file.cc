@@ -14,16 +14,21 @@ SettingsSyntax SyntaxOf(const std::string& path) {
   return is_yaml ? SettingsSyntax::kYaml : SettingsSyntax::kToml;
 }
 
-absl::StatusOr<std::vector<Setting>> ReadSettings(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  switch (SyntaxOf(path)) {
+absl::StatusOr<std::vector<Setting>> ParseSettings(SettingsSyntax syntax, const std::string& text,
+                                                   const std::string& path) {
+  switch (syntax) {
     case SettingsSyntax::kToml:
-      return ParseTomlSettings(*text, path);
+      return ParseTomlSettings(text, path);
     case SettingsSyntax::kYaml:
       break;
   }
-  return ParseYamlSettings(*text, path);
+  return ParseYamlSettings(text, path);
+}
+
+absl::StatusOr<std::vector<Setting>> ReadSettings(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
+  if (!text.ok()) return text.status();
+  return ParseSettings(SyntaxOf(path), *text, path);
 }
 
 std::string FormatSetting(SettingsSyntax syntax, absl::string_view key,

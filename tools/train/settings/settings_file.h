@@ -15,9 +15,13 @@ enum class SettingsSyntax { kToml, kYaml };
 // YAML where the file's name ends in .yaml or .yml, TOML otherwise.
 SettingsSyntax SyntaxOf(const std::string& path);
 
-// Reads a file of flags, in the order of its lines. InvalidArgument names `path`, the line and what
+// Reads the text of a file of flags, in the order of its lines. InvalidArgument names `path`, the line and what
 // is wrong: not of its syntax, a table, or a value that no flag has (a date, a list of lists, a YAML
-// null or tag); also where the file cannot be read.
+// null or tag).
+absl::StatusOr<std::vector<Setting>> ParseSettings(SettingsSyntax syntax, const std::string& text,
+                                                   const std::string& path);
+
+// The same of the file itself; InvalidArgument also where it cannot be read.
 absl::StatusOr<std::vector<Setting>> ReadSettings(const std::string& path);
 
 // The line that ReadSettings reads as `key` with these values, which are UTF-8; several are a list.

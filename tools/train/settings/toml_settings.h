@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// What ReadSettings reads, of the TOML `text` of the file `path`.
+// What ParseSettings reads of the TOML `text` of the file `path`.
 absl::StatusOr<std::vector<Setting>> ParseTomlSettings(const std::string& text,
                                                        const std::string& path);
 

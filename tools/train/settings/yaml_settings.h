@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// What ReadSettings reads, of the YAML `text` of the file `path`: one document, a mapping. Plain
+// What ParseSettings reads of the YAML `text` of the file `path`: one document, a mapping. Plain
 // true, yes and on, and their opposites, are booleans, as YAML 1.1 and so PyYAML have it; every other
 // scalar is the text that is written there.
 absl::StatusOr<std::vector<Setting>> ParseYamlSettings(const std::string& text,
