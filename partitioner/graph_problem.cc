@@ -7,13 +7,11 @@
 
 namespace sluice {
 
-double GraphStepProblem::SendSecondsOf(int stage, double bytes) const {
+Link GraphStepProblem::LinkAfter(int stage) const {
   const Placement& placement = timetable->placement;
-  if (stage + 1 >= stages()) return 0;
+  if (stage + 1 >= stages()) return {};
   const int from = placement.rank(stage), to = placement.rank(stage + 1);
-  if (from == to) return 0;
-  const Link link = machines.LinkBetween(from, to);
-  return link.latency + bytes / link.bandwidth;
+  return from == to ? Link{} : machines.LinkBetween(from, to);
 }
 
 StepCosts GraphStepProblem::Costs(const GraphCuts& cuts) const {
@@ -21,7 +19,8 @@ StepCosts GraphStepProblem::Costs(const GraphCuts& cuts) const {
   for (int stage = 0; stage < stages(); ++stage) {
     work->AddStage(cuts[stage], cuts[stage + 1], &costs);
     costs.tail.push_back(0);
-    if (stage + 1 < stages()) costs.send.push_back(SendSeconds(stage, cuts[stage + 1]));
+    if (stage + 1 < stages())
+      costs.send.push_back(LinkAfter(stage).Seconds(work->sets.cut_bytes(cuts[stage + 1])));
   }
   return costs;
 }

@@ -17,12 +17,9 @@ struct GraphStepProblem {
   Machines machines;                     // without costs
 
   int stages() const { return timetable->placement.stages(); }
-  // Seconds of the message after `stage` where `set` lies before the cut; 0 on one rank.
-  double SendSeconds(int stage, int set) const {
-    return SendSecondsOf(stage, work->sets.cut_bytes(set));
-  }
-  // The same where so many bytes cross that cut.
-  double SendSecondsOf(int stage, double bytes) const;
+  // What the message after `stage` travels over: no seconds for any bytes within one rank, and
+  // after the last stage, which sends none.
+  Link LinkAfter(int stage) const;
   StepCosts Costs(const GraphCuts& cuts) const;
   // Most bytes that `rank` holds with its stages as cut (those not cut yet count as empty): four
   // copies of the parameters, and each micro-batch's activations from F to the end of B, or of W.

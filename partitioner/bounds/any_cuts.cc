@@ -58,7 +58,7 @@ AnyCuts::AnyCuts(const GraphStepProblem& problem) : problem_(problem) {
   }
   const double bytes = LeastCutBytes(graph);
   for (int stage = 0; stage + 1 < problem.stages(); ++stage) {
-    least_send_.push_back(problem.SendSecondsOf(stage, bytes));
+    least_send_.push_back(problem.LinkAfter(stage).Seconds(bytes));
   }
   const Timetable& table = *problem.timetable;
   seconds_ = std::max(table.micro_batches * total / table.placement.ranks(), NodeSeconds());

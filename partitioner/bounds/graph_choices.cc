@@ -55,6 +55,7 @@ bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths&
                             const ChainMean& chain, int stage, double cutoff, int64_t most) {
   const GraphWork& work = *problem.work;
   const StageBound stage_bound(problem);
+  const Link link = problem.LinkAfter(stage);
   const std::vector<int>& ends = sets_[stage + 1];
   for (size_t i = 0; i < sets_[stage].size(); ++i) {
     const int from = sets_[stage][i];
@@ -66,7 +67,7 @@ bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths&
       choice.to = static_cast<int32_t>(end - ends.begin());
       choice.forward = work.forward[to] - work.forward[from];
       choice.backward = work.backward[to] - work.backward[from];
-      choice.send = problem.SendSeconds(stage, to);
+      choice.send = link.Seconds(work.sets.cut_bytes(to));
       choice.bound = std::max(stage_bound.Seconds(from, choice),
                               lengths.from(stage, from) + choice.Seconds(chain.stages[stage]) +
                                   lengths.to(stage + 1, to));

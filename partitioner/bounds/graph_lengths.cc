@@ -16,7 +16,6 @@ GraphLengths::GraphLengths(const GraphStepProblem& problem)
   const size_t cells = Index(problem.stages() + 1, 0);
   alive_.assign(cells, 1);
   from_.resize(cells);
-  to_.resize(cells);
   before_.resize(cells);
   least_.resize(count);
   which_.resize(count);
@@ -27,12 +26,9 @@ GraphLengths::GraphLengths(const GraphStepProblem& problem)
   pass_steps_ = problem.stages() * (edges + sets_.size());
 }
 
-double GraphLengths::Send(const ChainMean& chain, int stage, int set) const {
-  return chain.stages[stage].send * problem_.SendSeconds(stage, set);
-}
-
 void GraphLengths::ExtendForward(const ChainMean& chain, int stage) {
   const ChainMean::Stage& counts = chain.stages[stage];
+  const Link link = problem_.LinkAfter(stage);
   for (int set = 0; set < sets_.size(); ++set) {
     double least = kInfinity;
     int which = -1;
@@ -44,7 +40,8 @@ void GraphLengths::ExtendForward(const ChainMean& chain, int stage) {
     const double weight = Weight(counts, set);
     const size_t to = Index(stage + 1, set);
     const bool reached = alive_[to] != 0 && which >= 0;
-    from_[to] = reached ? least + weight + Send(chain, stage, set) : kInfinity;
+    from_[to] =
+        reached ? least + weight + counts.send * link.Seconds(sets_.cut_bytes(set)) : kInfinity;
     before_[to] = which;
     const double here = from_[Index(stage, set)] - weight;
     if (here < least) {
@@ -64,13 +61,15 @@ void GraphLengths::PassForward(const ChainMean& chain) {
 
 void GraphLengths::ExtendBackward(const ChainMean& chain, int stage) {
   const ChainMean::Stage& counts = chain.stages[stage];
+  const Link link = problem_.LinkAfter(stage);
   std::fill(least_.begin(), least_.end(), kInfinity);
   for (int set = problem_.work->whole(); set >= 0; --set) {
     const double around = least_[set];  // of the sets that hold this one and more
     const double weight = Weight(counts, set);
     const size_t at = Index(stage, set);
     to_[at] = alive_[at] != 0 ? around - weight : kInfinity;
-    const double here = to_[Index(stage + 1, set)] + weight + Send(chain, stage, set);
+    const double here =
+        to_[Index(stage + 1, set)] + weight + counts.send * link.Seconds(sets_.cut_bytes(set));
     const double least = std::min(around, here);
     for (const int smaller : sets_.Smaller(set)) least_[smaller] = std::min(least_[smaller], least);
   }
@@ -78,6 +77,7 @@ void GraphLengths::ExtendBackward(const ChainMean& chain, int stage) {
 
 void GraphLengths::PassBackward(const ChainMean& chain) {
   const int stages = problem_.stages();
+  to_.resize(from_.size());
   std::fill(to_.end() - sets_.size(), to_.end(), kInfinity);
   to_.back() = 0;
   for (int stage = stages - 1; stage >= 0; --stage) ExtendBackward(chain, stage);

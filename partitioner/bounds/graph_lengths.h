@@ -45,13 +45,12 @@ class GraphLengths {
   void ExtendForward(const ChainMean& chain, int stage);
   void PassBackward(const ChainMean& chain);
   void ExtendBackward(const ChainMean& chain, int stage);
-  double Send(const ChainMean& chain, int stage, int set) const;
 
   const GraphStepProblem& problem_;
   const Downsets& sets_;
   int64_t pass_steps_ = 0;
   std::vector<char> alive_;        // [cut, set]
-  std::vector<double> from_, to_;  // [cut, set]
+  std::vector<double> from_, to_;  // [cut, set]; to_ is empty until Drop
   std::vector<int> before_;        // [cut, set] the cut before, on the shortest way
   // Of one stage: the least of what lies inside (around) a set, itself included, and which it is.
   std::vector<double> least_;

@@ -11,7 +11,8 @@ struct Link {
   double latency = 0;                                          // seconds
   double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second
 
-  double Seconds(int64_t bytes) const { return latency + static_cast<double>(bytes) / bandwidth; }
+  double Seconds(double bytes) const { return latency + bytes / bandwidth; }
+  double Seconds(int64_t bytes) const { return Seconds(static_cast<double>(bytes)); }
 };
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "partitioner/cuts/downsets.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -49,18 +50,20 @@ class DownsetBuilder {
   DownsetBuilder(const ProfileGraph& graph, std::vector<Block> blocks)
       : graph_(graph), blocks_(std::move(blocks)) {
     sets_.words_ = (graph.nodes.size() + kBits - 1) / kBits;
+    for (const ProfileNode& node : graph.nodes)
+      picoseconds_.push_back(std::llround(node.seconds() / Downsets::kPico));
   }
 
   absl::StatusOr<Downsets> Build(int64_t most) {
+    if (!AtMost(most)) {
+      return absl::ResourceExhaustedError(absl::StrCat("the graph can be cut in more than ", most,
+                                                       " ways; merge nodes that belong together"));
+    }
     StartEmpty();
     int level_begin = 0;
     for (size_t level = 0; level < blocks_.size(); ++level) {
       const int level_end = sets_.size();
-      const int begin = std::exchange(level_begin, level_end);
-      if (!GrowLevel(begin, level_end, most)) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "the graph can be cut in more than ", most, " ways; merge nodes that belong together"));
-      }
+      GrowLevel(std::exchange(level_begin, level_end), level_end);
     }
     Sort();
     return std::move(sets_);
@@ -68,6 +71,56 @@ class DownsetBuilder {
 
  private:
   using Key = absl::Span<const uint64_t>;
+
+  // Whether there are no more than `most` sets. They are counted depth first, in a tenth of the time
+  // that listing them takes: first those with a block that can come next, then those without it.
+  bool AtMost(int64_t most) const {
+    std::vector<int> missing(blocks_.size(), 0);  // [block] sources that are not in the set
+    for (const Block& block : blocks_) {
+      for (const int user : block.users) ++missing[user];
+    }
+    // Blocks that can come next, as lists that share their ends.
+    struct Candidate {
+      int block;
+      int rest;  // the list after it
+    };
+    constexpr int kNoMore = -1;
+    std::vector<Candidate> candidates;
+    int next = kNoMore;
+    const auto add = [&](int block) {
+      candidates.push_back({block, next});
+      next = static_cast<int>(candidates.size()) - 1;
+    };
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      if (missing[i] == 0) add(static_cast<int>(i));
+    }
+    struct Added {
+      int block;
+      int without;        // the candidates of the sets without it
+      size_t candidates;  // how many there were before it
+    };
+    std::vector<Added> way;
+    int64_t sets = 1;
+    while (sets <= most) {
+      if (next == kNoMore) {
+        if (way.empty()) return true;
+        const Added& last = way.back();
+        for (const int user : blocks_[last.block].users) ++missing[user];
+        candidates.resize(last.candidates);
+        next = last.without;
+        way.pop_back();
+        continue;
+      }
+      const auto [block, rest] = candidates[next];
+      ++sets;
+      way.push_back({block, rest, candidates.size()});
+      next = rest;
+      for (const int user : blocks_[block].users) {
+        if (--missing[user] == 0) add(user);
+      }
+    }
+    return false;
+  }
 
   const uint64_t* Members(int set) const { return &sets_.members_[set * sets_.words_]; }
 
@@ -87,14 +140,12 @@ class DownsetBuilder {
     sets_.cut_bytes_.push_back(cut);
   }
 
-  // False where there are more than `most` sets.
-  bool GrowLevel(int begin, int end, int64_t most) {
+  void GrowLevel(int begin, int end) {
     by_hash_.clear();
-    for (int set = begin; set < end && sets_.size() <= most; ++set) {
+    for (int set = begin; set < end; ++set) {
       const std::vector<int> ready = std::move(ready_[set]);
       for (const int block : ready) edges_.emplace_back(With(set, ready, block), set);
     }
-    return sets_.size() <= most;
   }
 
   // The number of `set` with `block`, which is one of its `ready` blocks.
@@ -125,7 +176,7 @@ class DownsetBuilder {
     for (const int node : blocks_[block].nodes) {
       const ProfileNode& work = graph_.nodes[node];
       Put(partly_.data(), node);
-      picoseconds += std::llround(work.seconds() / Downsets::kPico);
+      picoseconds += picoseconds_[node];
       parameters += work.parameter_bytes;
       activations += work.activation_bytes;
       cut = CutWith(cut, partly_.data(), node);
@@ -208,6 +259,7 @@ class DownsetBuilder {
 
   const ProfileGraph& graph_;
   const std::vector<Block> blocks_;
+  std::vector<int64_t> picoseconds_;  // [node]
   Downsets sets_;
   std::vector<std::vector<int>> ready_;  // [set] blocks that can come next; emptied once used
   std::vector<std::pair<int, int>> edges_;
@@ -314,11 +366,10 @@ std::vector<int> Downsets::Along(const std::vector<int>& order) const {
 
 std::vector<int> Downsets::NodesBetween(int part, int set) const {
   std::vector<int> nodes;
-  for (size_t node = 0; node < words_ * kBits; ++node) {
-    const auto index = static_cast<int>(node);
-    if (Has(&members_[set * words_], index) && !Has(&members_[part * words_], index)) {
-      nodes.push_back(index);
-    }
+  for (size_t word = 0; word < words_; ++word) {
+    uint64_t left = members_[set * words_ + word] & ~members_[part * words_ + word];
+    for (; left != 0; left &= left - 1)
+      nodes.push_back(static_cast<int>(word * kBits) + std::countr_zero(left));
   }
   return nodes;
 }

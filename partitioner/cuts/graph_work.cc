@@ -1,6 +1,7 @@
 #include "partitioner/cuts/graph_work.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice {
@@ -17,14 +18,21 @@ double WholePicoseconds(double seconds) {
 }
 
 GraphWork::GraphWork(const ProfileGraph& of, const Downsets& downsets) : graph(of), sets(downsets) {
+  const auto count = static_cast<size_t>(sets.size());
+  std::vector<int64_t> there(count, 0), back(count, 0);  // [set] picoseconds
+  forward.reserve(count);
+  backward.reserve(count);
   for (int set = 0; set < sets.size(); ++set) {
-    int64_t there = 0, back = 0;
-    for (const int node : sets.NodesBetween(0, set)) {
-      there += Picoseconds(graph.nodes[node].forward_seconds);
-      back += Picoseconds(graph.nodes[node].backward_seconds);
+    // All but the empty one have a smaller one, which stands before.
+    const int smaller = set == 0 ? 0 : sets.Smaller(set).front();
+    there[set] = there[smaller];
+    back[set] = back[smaller];
+    for (const int node : sets.NodesBetween(smaller, set)) {
+      there[set] += Picoseconds(graph.nodes[node].forward_seconds);
+      back[set] += Picoseconds(graph.nodes[node].backward_seconds);
     }
-    forward.push_back(static_cast<double>(there) * kPico);
-    backward.push_back(static_cast<double>(back) * kPico);
+    forward.push_back(static_cast<double>(there[set]) * kPico);
+    backward.push_back(static_cast<double>(back[set]) * kPico);
   }
 }
 

@@ -124,7 +124,7 @@ void GraphStepSearch::Probe() {
   even.weight_grad = share(backward / 2);
   even.tail = share(0);
   for (int stage = 0; stage + 1 < problem_.stages(); ++stage) {
-    even.send.push_back(problem_.SendSeconds(stage, 0));
+    even.send.push_back(problem_.LinkAfter(stage).Seconds(problem_.work->sets.cut_bytes(0)));
   }
   for (const double slowdown : kSlowdowns) {
     for (const ChainCounts& chain : model_.RankChains(even, slowdown)) AddChain(ChainMean(chain));

@@ -83,7 +83,7 @@ class BruteForce {
   }
 
   double SendSeconds(int cut) const {
-    return link_.Seconds(std::llround(CrossingBytes(graph_, stage_of_, cut)));
+    return link_.Seconds(CrossingBytes(graph_, stage_of_, cut));
   }
 
   const ProfileGraph& graph_;

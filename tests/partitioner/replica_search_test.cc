@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -107,7 +106,7 @@ class BruteForce {
   }
 
   double SendSeconds(int cut) const {
-    return trial_.link.Seconds(std::llround(CrossingBytes(trial_.graph, stage_of_, cut)));
+    return trial_.link.Seconds(CrossingBytes(trial_.graph, stage_of_, cut));
   }
 
   double Duration(Op op, int stage) const {

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <set>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "models/spec/profile_graph.h"
 #include "partitioner/cuts/downsets.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"
@@ -60,6 +64,47 @@ TEST(Downsets, OfBlocksAreAllThoseWithWholeBlocks) {
     }
     EXPECT_EQ(some->size(), expected);
   }
+}
+
+// The naive twin of counting: every subset of the nodes is looked at.
+int64_t CountBySubsets(const ProfileGraph& graph) {
+  int64_t sets = 0;
+  for (uint32_t set = 0; set < uint32_t{1} << graph.nodes.size(); ++set) {
+    const auto has_sources = [&](size_t node) {
+      const std::vector<int>& sources = graph.nodes[node].sources;
+      return std::all_of(sources.begin(), sources.end(),
+                         [set](int source) { return (set >> source & 1) != 0; });
+    };
+    bool closed = true;
+    for (size_t node = 0; node < graph.nodes.size(); ++node)
+      closed &= (set >> node & 1) == 0 || has_sources(node);
+    sets += closed ? 1 : 0;
+  }
+  return sets;
+}
+
+TEST(Downsets, AreListedUpToTheLimitAndNoFurther) {
+  Random random(8);
+  for (int trial = 0; trial < 100; ++trial) {
+    const ProfileGraph graph = RandomGraph(random, 1 + trial % 10, /*chain=*/trial % 7 == 0);
+    const int64_t count = CountBySubsets(graph);
+    const auto all = Downsets::Enumerate(graph, count);
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_EQ(all->size(), count);
+    EXPECT_TRUE(absl::IsResourceExhausted(Downsets::Enumerate(graph, count - 1).status()));
+    const auto blocks = RandomRuns(random, static_cast<int>(graph.nodes.size()));
+    const auto some = Downsets::OfBlocks(graph, blocks, count);
+    ASSERT_TRUE(some.ok()) << some.status();
+    const absl::Status fewer = Downsets::OfBlocks(graph, blocks, some->size() - 1).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(fewer));
+  }
+}
+
+// Too many are refused before any is kept: these would not fit into memory.
+TEST(Downsets, OfManyNodesAreRefusedAtOnce) {
+  ProfileGraph graph;
+  graph.nodes.resize(20'000);
+  EXPECT_TRUE(absl::IsResourceExhausted(Downsets::Enumerate(graph, 4'000'000).status()));
 }
 
 // What the searches rely on: steps to the next smaller sets lead to every set inside.
