@@ -126,6 +126,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenShards(const std::string& p
   return shards;
 }
 
+bool HasModelWeights(const std::string& folder) {
+  return Exists(fs::path(folder) / kModelFile) || Exists(fs::path(folder) / kModelIndexFile);
+}
+
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenModelWeights(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {

@@ -46,6 +46,9 @@ std::string ShardName(int shard, int count);
 // is taken, as transformers does.
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenShards(const std::string& path);
 
+// Whether a folder has weights that OpenModelWeights would open; false where there is no folder.
+bool HasModelWeights(const std::string& folder);
+
 // The weights at `path`: a safetensors file, an index (a name with ".index.json"), or a folder that
 // has one of them; model.safetensors goes before the index, as in transformers.
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenModelWeights(const std::string& path);

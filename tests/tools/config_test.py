@@ -101,6 +101,22 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn(f"line {text.count(chr(10)) + 1} of run.yaml: 'stepz' is no flag", wrong.stderr)
 
+    def test_weights_are_asked_about_where_the_model_has_some(self):
+        self.assertEqual(self.run_sluice('train', '--data', 'text', '--steps', '1', '--save', 'out', *TINY).returncode, 0)
+        answers = ['out/latest', '', 'text', '1', 'fp32', '2', '2', '0', 'none']
+        weights = []
+        for init in ('', 'none'):
+            answers[1] = init
+            asked = self.run_sluice('config', '--overwrite', answers='\n'.join(answers) + '\n')
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            self.assertIn('Folder of the weights to begin with, or none [out/latest]: ', asked.stderr)
+            self.assertEqual(self.settings().get('init'), None if init else str(self.folder / 'out/latest'))
+            trained = self.run_sluice('train', '--config', 'run.toml', '--seq', '16', '--no-pin', '--json')
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            self.assertEqual('add --init' in trained.stderr, init == 'none')
+            weights.append(json.loads(trained.stdout.splitlines()[-1])['weights_hash'])
+        self.assertNotEqual(*weights)
+
     def test_an_answer_that_is_not_utf8_is_asked_for_again(self):
         answers = b'char-gpt\n\xff\ntext\n\n\n\n\n\n\n'
         asked = subprocess.run([SLUICE, 'config'], input=answers, capture_output=True, cwd=self.folder, env=self.environment,

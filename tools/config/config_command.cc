@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "models/device/cuda_device.h"
 #include "models/tokens/text/unicode.h"
 #include "tools/command.h"
@@ -31,6 +32,7 @@ constexpr char kExample[] =
     "  sluice train --config run.toml";
 
 constexpr char kNone[] = "none";
+constexpr char kInit[] = "--init";
 
 struct ConfigFlags {
   bool only_default = false;
@@ -43,20 +45,22 @@ struct Asked {
   const char* flag;
   const char* words;
   std::string usual;  // empty: there must be an answer
+  bool may_be_none = false;
 };
 
 std::vector<Asked> Questions() {
   std::vector<Asked> questions = {
       {"--model", "Model: a preset, or a Hugging Face folder or config.json", "char-gpt"},
+      {kInit, "Folder of the weights to begin with, or none", "", /*may_be_none=*/true},
       {"--data", "Data: a file or a folder", ""},
       {"--stages", "Stages of the pipeline: a number, or auto for what suits the machine", "auto"},
       {"--dtype", "Compute type: fp32 or bf16", "fp32"},
       {"--micro-batch-size", "Samples per micro-batch", "4"},
       {"--micro-batches", "Micro-batches per step", "8"},
       {"--steps", "Steps", "100"},
-      {"--save", "Folder for the checkpoints, or none", "out"}};
+      {"--save", "Folder for the checkpoints, or none", "out", /*may_be_none=*/true}};
   if (CudaDeviceCount() > 0)
-    questions.insert(questions.begin() + 2, {"--device", "Kernels on: cpu or cuda", "cuda"});
+    questions.insert(questions.begin() + 3, {"--device", "Kernels on: cpu or cuda", "cuda"});
   return questions;
 }
 
@@ -86,6 +90,9 @@ class Answers {
     if (!status.ok()) option->clear();
     return status;
   }
+
+  // Of the model that has been answered; "": it has none.
+  std::string FolderOfWeights() const { return sluice::FolderOfWeights(flags_.question.model); }
 
   std::string Line(const Asked& asked, SettingsSyntax syntax) const {
     return SettingLine(*train_.get_option(asked.flag), syntax);
@@ -127,7 +134,7 @@ absl::StatusOr<std::string> Ask(const Asked& asked, Answers* answers) {
       PrintNotice(absl::StrCat(asked.flag, " needs an answer"));
       continue;
     }
-    if (answer == kNone && std::string(asked.flag) == "--save") return answer;
+    if (answer == kNone && asked.may_be_none) return answer;
     const absl::Status status = answers->Take(asked, answer);
     if (status.ok()) return answer;
     PrintError(status);
@@ -138,10 +145,11 @@ absl::StatusOr<std::string> Ask(const Asked& asked, Answers* answers) {
 absl::StatusOr<std::string> LinesOf(const Asked& asked, bool only_default, SettingsSyntax syntax,
                                     Answers* answers) {
   const std::string comment = absl::StrCat("# ", asked.words, "\n");
-  const auto unsaid = [&](absl::string_view key) {
+  const auto unsaid = [&] {
+    const absl::string_view key = absl::StripPrefix(asked.flag, "--");
     return absl::StrCat(comment, "# ", FormatSetting(syntax, key, {"PATH"}, /*numeric=*/false));
   };
-  if (only_default && asked.usual.empty()) return unsaid("data");
+  if (only_default && asked.usual.empty()) return unsaid();
   if (only_default) {
     const absl::Status status = answers->Take(asked, asked.usual);
     if (!status.ok()) return status;
@@ -149,7 +157,7 @@ absl::StatusOr<std::string> LinesOf(const Asked& asked, bool only_default, Setti
   }
   const absl::StatusOr<std::string> answer = Ask(asked, answers);
   if (!answer.ok()) return answer.status();
-  if (*answer == kNone) return unsaid("save");
+  if (*answer == kNone && asked.may_be_none) return unsaid();
   return comment + answers->Line(asked, syntax);
 }
 
@@ -163,7 +171,11 @@ absl::Status RunConfig(const ConfigFlags& flags) {
   Answers answers;
   std::string text = absl::StrCat("# sluice train --config ", flags.output,
                                   "\n# 'sluice train --help' lists what else may stand here.\n");
-  for (const Asked& asked : Questions()) {
+  for (Asked& asked : Questions()) {
+    if (asked.flag == absl::string_view(kInit)) {
+      asked.usual = answers.FolderOfWeights();
+      if (asked.usual.empty()) continue;  // a model without weights begins with random ones
+    }
     const absl::StatusOr<std::string> lines =
         LinesOf(asked, flags.only_default, SyntaxOf(flags.output), &answers);
     if (!lines.ok()) return lines.status();

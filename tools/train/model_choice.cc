@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
+#include "models/files/shards.h"
 #include "models/layers/trainable.h"
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
@@ -69,6 +70,13 @@ bool NamesFile(const ModelChoice& choice) {
 std::string ModelFile(const ModelChoice& choice) {
   if (!IsFolder(choice.model)) return choice.model;
   return (std::filesystem::path(choice.model) / "config.json").string();
+}
+
+std::string FolderOfWeights(const ModelChoice& choice) {
+  if (!NamesFile(choice)) return "";
+  const std::string folder = std::filesystem::path(ModelFile(choice)).parent_path().string();
+  const std::string here = folder.empty() ? "." : folder;
+  return HasModelWeights(here) ? here : "";
 }
 
 absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice) {

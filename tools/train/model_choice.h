@@ -39,7 +39,10 @@ bool NamesFile(const ModelChoice& choice);
 // Of such a MODEL, the file that describes it: of a folder its config.json.
 std::string ModelFile(const ModelChoice& choice);
 
-// Its text. NotFound where it is not there: says what MODEL may be; otherwise as ReadWholeFile.
+// Of such a MODEL, the folder with its weights. "": there are none, or MODEL is a preset.
+std::string FolderOfWeights(const ModelChoice& choice);
+
+// The text of ModelFile. NotFound where it is not there: says what MODEL may be; otherwise as ReadWholeFile.
 absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice);
 
 // InvalidArgument where a shape was given: `choice.model` is no preset that can be shaped.

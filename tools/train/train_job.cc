@@ -310,6 +310,16 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
   return absl::OkStatus();
 }
 
+// Of a run that begins with random weights although the model has its own.
+std::string NoteOnWeights(const TrainQuestion& question) {
+  const Saving& saving = question.options.saving;
+  const std::string folder = FolderOfWeights(question.model);
+  if (folder.empty() || !saving.init.empty() || !saving.resume.empty()) return "";
+  return absl::StrCat(
+      "note: --model says what the model looks like, and the run begins with random ",
+      "weights; for those in ", folder, " add --init ", folder);
+}
+
 }  // namespace
 
 absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<int> ranks,
@@ -346,6 +356,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
     opened = *std::move(data);
   }
   job.data = std::move(opened);
+  job.note = NoteOnWeights(question);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
   job.request.documents = job.data->has_documents();
   if (job.request.documents && question.kernels.cuda &&

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
@@ -21,6 +22,7 @@ struct TrainJob {
   // ranks' speeds. Only ratios mean something. Of a stage that several ranks share, one of them.
   StageCosts costs;
   std::shared_ptr<const Dataset> data;
+  std::string note;  // on what the question may not have meant; empty: nothing
   TrainOptions options;
 };
 

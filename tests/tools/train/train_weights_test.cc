@@ -27,6 +27,27 @@ TEST_F(TrainCommandTest, StartsFromSavedWeightsOnAnyNumberOfStages) {
   }
 }
 
+// Who gives a folder for its weights learns that they are taken by another flag.
+TEST_F(TrainCommandTest, AModelWhoseWeightsAreNotTakenIsNoted) {
+  Summary("--steps 1 --save " + folder_ / "out");
+  const std::string model = folder_ / "out/latest";
+  const auto said = [&](const std::string& flags) {
+    const ProcessResult run = RunSluice(
+        Words(absl::StrCat("train --data ", folder_ / "text", " --seq 16 --steps 2 ", flags)));
+    EXPECT_EQ(run.exit_code, kExitDone) << run.err;
+    return run.err;
+  };
+  const std::string advice = absl::StrCat("for those in ", model, " add --init ", model);
+  EXPECT_THAT(said("--model " + model), HasSubstr(advice));
+  EXPECT_THAT(said(absl::StrCat("--model ", model, "/config.json")), HasSubstr(advice));
+  EXPECT_EQ(said(absl::StrCat("--model ", model, " --init ", model)), "");
+  const std::string other = folder_ / "other";
+  EXPECT_THAT(said(absl::StrCat("--model ", model, " --save ", other)), HasSubstr(advice));
+  EXPECT_EQ(said("--resume " + other), "");
+  std::filesystem::remove(model + "/model.safetensors");
+  EXPECT_EQ(said("--model " + model), "");
+}
+
 TEST_F(TrainCommandTest, TiedWeightsStartOnAnyNumberOfStages) {
   const Json saved = Summary("--tied --steps 2 --save " + folder_ / "out");
   for (const char* stages : {"1", "3"}) {

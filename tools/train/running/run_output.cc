@@ -62,6 +62,7 @@ void RunOutput::KeepSettings() {
 
 void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question) {
   NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan->request.dtype);
+  if (!compiled.job.note.empty()) PrintNotice(compiled.job.note);
   for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
   output_->Start(*compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
 }
