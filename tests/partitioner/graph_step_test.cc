@@ -82,9 +82,7 @@ class BruteForce {
     best_ = std::min(best_, run->makespan);
   }
 
-  double SendSeconds(int cut) const {
-    return link_.Seconds(CrossingBytes(graph_, stage_of_, cut));
-  }
+  double SendSeconds(int cut) const { return link_.Seconds(CrossingBytes(graph_, stage_of_, cut)); }
 
   const ProfileGraph& graph_;
   const Timetable& timetable_;
