@@ -103,6 +103,14 @@ absl::Status NoWeights(const std::string& folder) {
           : "; expected the folder of a model, as transformers saves it"));
 }
 
+// The file of a folder that says where its weights are; empty where it has none.
+std::string WeightsFileIn(const std::string& folder) {
+  for (const char* name : {kModelFile, kModelIndexFile}) {
+    if (Exists(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenShards(const std::string& path) {
@@ -126,19 +134,13 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenShards(const std::string& p
   return shards;
 }
 
-bool HasModelWeights(const std::string& folder) {
-  return Exists(fs::path(folder) / kModelFile) || Exists(fs::path(folder) / kModelIndexFile);
-}
+bool HasModelWeights(const std::string& folder) { return !WeightsFileIn(folder).empty(); }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenModelWeights(const std::string& path) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
-    return absl::EndsWith(path, kIndexSuffix) ? OpenShards(path) : SafetensorsFile::Open(path);
-  }
-  const fs::path one = fs::path(path) / kModelFile;
-  if (Exists(one)) return SafetensorsFile::Open(one.string());
-  const fs::path index = fs::path(path) / kModelIndexFile;
-  return Exists(index) ? OpenShards(index.string()) : NoWeights(path);
+  const std::string file = fs::is_directory(path, ignored) ? WeightsFileIn(path) : path;
+  if (file.empty()) return NoWeights(path);
+  return absl::EndsWith(file, kIndexSuffix) ? OpenShards(file) : SafetensorsFile::Open(file);
 }
 
 }  // namespace sluice

@@ -40,8 +40,7 @@ void GraphLengths::ExtendForward(const ChainMean& chain, int stage) {
     const double weight = Weight(counts, set);
     const size_t to = Index(stage + 1, set);
     const bool reached = alive_[to] != 0 && which >= 0;
-    from_[to] =
-        reached ? least + weight + counts.send * link.Seconds(sets_.cut_bytes(set)) : kInfinity;
+    from_[to] = reached ? least + weight + Send(counts, link, set) : kInfinity;
     before_[to] = which;
     const double here = from_[Index(stage, set)] - weight;
     if (here < least) {
@@ -68,8 +67,7 @@ void GraphLengths::ExtendBackward(const ChainMean& chain, int stage) {
     const double weight = Weight(counts, set);
     const size_t at = Index(stage, set);
     to_[at] = alive_[at] != 0 ? around - weight : kInfinity;
-    const double here =
-        to_[Index(stage + 1, set)] + weight + counts.send * link.Seconds(sets_.cut_bytes(set));
+    const double here = to_[Index(stage + 1, set)] + weight + Send(counts, link, set);
     const double least = std::min(around, here);
     for (const int smaller : sets_.Smaller(set)) least_[smaller] = std::min(least_[smaller], least);
   }

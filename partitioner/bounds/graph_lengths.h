@@ -41,6 +41,10 @@ class GraphLengths {
     return counts.forward * problem_.work->forward[set] +
            counts.backward * problem_.work->backward[set];
   }
+  // Of what goes over `link` after a stage that ends with `set`.
+  double Send(const ChainMean::Stage& counts, const Link& link, int set) const {
+    return counts.send * link.Seconds(sets_.cut_bytes(set));
+  }
   void PassForward(const ChainMean& chain);
   void ExtendForward(const ChainMean& chain, int stage);
   void PassBackward(const ChainMean& chain);

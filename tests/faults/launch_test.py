@@ -18,12 +18,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 from slow_edge import SlowEdge
+from throttle import Throttle, children
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools/testing'))
+import googletest_cases
 
 OPTIONS = None
 LONG = os.environ.get('SLUICE_LONG_FAULTS') == '1'
@@ -31,6 +34,7 @@ WORDS = pathlib.Path(__file__).resolve().parents[1] / 'models/tokens/fixtures/ll
 MODEL = ['--data', str(WORDS), '--bytes', '--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2',
          '--eval-micro-batches', '4', '--micro-batches', '12', '--sum-groups', '12']
 AUTO = ['--stages', 'auto', '--data-parallel', 'auto']
+QUARTER = 0.002  # seconds between a process's stops of 6 ms: it runs for a quarter of the time
 SILENCE = 420  # seconds after which a case says where it waits, and ends
 
 
@@ -74,35 +78,10 @@ class Launched:
         return self.ended, self.errors.read()
 
     def pids(self):
-        children = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children').read_text(encoding='ascii')
-        return [int(pid) for pid in children.split()]
+        return children(self.process.pid)
 
     def named(self, event):
         return [found for found in self.events if found['event'] == event]
-
-
-class Throttled:
-    """A process that runs for a quarter of the time, as one does whose core has other work."""
-
-    def __init__(self, pid):
-        self.pid = pid
-        self.ends = threading.Event()
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-
-    def run(self):
-        while not self.ends.is_set():
-            try:
-                os.kill(self.pid, signal.SIGSTOP)
-                self.ends.wait(0.006)
-                os.kill(self.pid, signal.SIGCONT)
-            except ProcessLookupError:
-                return
-            time.sleep(0.002)
-
-    def close(self):
-        self.ends.set()
-        self.thread.join()
 
 
 def descriptors(pid):
@@ -329,7 +308,7 @@ class LaunchTest(unittest.TestCase):
         slow, because, ends = None, [], False
         for line in run.lines():
             if line.get('step') == 1 and 'loss' in line:
-                slow = Throttled(run.pids()[1])
+                slow = Throttle(run.pids()[1], QUARTER)
             if line.get('event') == 'replanned':  # on a busy machine also for other reasons
                 print(f'layers {line["partition"]}: {line["why"]}; bound {line["bound_seconds"]:.3g} s')
                 self.assertLess(0, line['bound_seconds'])
@@ -419,7 +398,7 @@ class LaunchTest(unittest.TestCase):
                 elif way in ('add', 'shrink'):
                     run.process.send_signal(signal.SIGUSR1 if way == 'add' else signal.SIGUSR2)
                 elif len(edges) < 8:
-                    edges.append(Throttled(pid) if way == 'slow' else SlowEdge(*self.random.sample(pids, 2)))
+                    edges.append(Throttle(pid, QUARTER) if way == 'slow' else SlowEdge(*self.random.sample(pids, 2)))
                 elif edges:
                     edges.pop(0).close()
             except ProcessLookupError:
@@ -556,7 +535,7 @@ def main():
     parser.add_argument('--churn', type=float, default=1200 if LONG else 15, help='seconds; 0: not at all, and nothing is slow')
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    googletest_cases.main('faults_launch_test', rest)
 
 
 if __name__ == '__main__':

@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 import launch_test
+from launch_test import googletest_cases
 from launch_test import AUTO, LONG, MODEL, Launched, quiet
 
 THREE = ['--stages', '3', '--partition', '0-1,2-3,4-5']
@@ -289,7 +290,7 @@ def main():
     parser.add_argument('binary')
     parser.add_argument('--seed', type=int, default=1)
     launch_test.OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    googletest_cases.main('faults_lying_launch_test', rest)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""What tools/test leaves to Python: which cases stand in changed sources, and the sum of several runs."""
+"""What tools/test leaves to Python: which cases stand in changed sources, those of Python tests, and the sum of several runs."""
 
 import contextlib
 import io
@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 
 import changed_cases  # noqa: E402  # found by the line above
 import dealt_programs  # noqa: E402
+import googletest_cases  # noqa: E402
 import test_summary  # noqa: E402
 
 
@@ -23,6 +24,53 @@ def listing(**suites):
                             "testsuite": [{"name": case, "file": at.split(":")[0], "line": int(at.split(":")[1])}
                                           for case, at in cases.items()]}
                            for suite, cases in suites.items()]}
+
+
+class GoogleTestCasesTest(unittest.TestCase):
+    SCRIPT = """
+import sys, unittest
+sys.path.insert(0, sys.argv[1])
+import googletest_cases
+
+class A(unittest.TestCase):
+    def test_1(self): pass
+    def test_2(self): self.fail("no")
+    def test_3(self): self.skipTest("not here")
+
+class B(unittest.TestCase):
+    def test_1(self):
+        for i in range(3):
+            with self.subTest(i=i): self.assertNotEqual(i, 1)
+    def test_2(self): raise OSError("gone")
+
+googletest_cases.main("letters_test", [])
+"""
+
+    def results(self, **variables):
+        """What test_summary reads in the report of the script: {case: result}; and whether the script passed."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder, "letters.py")
+            script.write_text(self.SCRIPT)
+            done = subprocess.run([sys.executable, script, Path(googletest_cases.__file__).parent], capture_output=True, check=False,
+                                  env={**variables, "GTEST_OUTPUT": f"json:{folder}/"})
+            cases = test_summary.read_cases(Path(folder))
+            self.assertEqual(list(cases), ["letters_test"])
+            return cases["letters_test"], done.returncode == 0
+
+    def test_a_report_says_what_became_of_each_case(self):
+        self.assertEqual(self.results(), ({"A.test_1": "passed", "A.test_2": "failed", "A.test_3": "skipped", "B.test_1": "failed",
+                                           "B.test_2": "failed"}, False))
+
+    def test_a_filter_has_patterns_to_take_and_to_leave_out(self):
+        self.assertEqual(self.results(GTEST_FILTER="*.test_1-B.*:C.*"), ({"A.test_1": "passed"}, True))
+        self.assertEqual(self.results(GTEST_FILTER="A.test_3:B.test_2-"), ({"A.test_3": "skipped", "B.test_2": "failed"}, False))
+        self.assertEqual(self.results(GTEST_FILTER="*-"), self.results())
+        self.assertEqual(self.results(GTEST_FILTER="Csv.*"), ({}, True))
+
+    def test_the_parts_have_each_case_once(self):
+        parts = [self.results(GTEST_TOTAL_SHARDS="3", GTEST_SHARD_INDEX=str(part))[0] for part in range(3)]
+        self.assertEqual([len(part) for part in parts], [2, 2, 1])
+        self.assertEqual({case: result for part in parts for case, result in part.items()}, self.results()[0])
 
 
 class ChangedCasesTest(unittest.TestCase):

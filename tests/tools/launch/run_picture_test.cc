@@ -205,6 +205,16 @@ TEST(RunPictureTest, ShowsProcessesGroupsAndWhy) {
   EXPECT_NEAR(width / (976 - x), 1.5 / 2, 1e-3);
 }
 
+TEST(RunPictureTest, NoLineBeginsWithAUnit) {
+  for (size_t length = 0; length < 200; ++length) {
+    LaunchHistory history = Story().History();
+    history.groups[1].why = absl::StrCat(std::string(length, 'x'), " 0.289 s instead of 0.481 s");
+    const std::string svg = DrawRun(history, {});
+    EXPECT_THAT(svg, HasSubstr("0.481 s<")) << length;
+    EXPECT_THAT(svg, Not(HasSubstr(">s<"))) << length;
+  }
+}
+
 TEST(RunPictureTest, SaysWhetherBitsAreThoseOfAnotherRun) {
   const LaunchHistory history = Story().History();
   QuietRun quiet = Story::Quiet();

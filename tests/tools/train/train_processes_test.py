@@ -25,8 +25,10 @@ import threading
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'tools'))
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+sys.path[:0] = [str(TOOLS), str(TOOLS / 'testing')]
 
+import googletest_cases  # noqa: E402
 from gpu_check.training import free_port  # noqa: E402
 
 WORDS = pathlib.Path(__file__).resolve().parents[2] / 'models/tokens/fixtures/llama2.json'  # 430 of them
@@ -822,7 +824,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--hanging-calls', type=pathlib.Path)
     OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    googletest_cases.main('train_processes_test', rest)
 
 
 if __name__ == '__main__':

@@ -44,6 +44,19 @@ std::string Seconds(double seconds) {
   return seconds < 10 ? absl::StrFormat("%.2f s", seconds) : absl::StrFormat("%.1f s", seconds);
 }
 
+// The words of a text; "3 s" is one of them.
+std::vector<std::string> WordsOf(absl::string_view text) {
+  std::vector<std::string> words;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (!words.empty() && (word == "s" || word == "s," || word == "s;")) {
+      absl::StrAppend(&words.back(), " ", word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
 std::string HashText(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
 class RunPicture {
@@ -207,8 +220,7 @@ class RunPicture {
       if (!group.why.empty()) absl::StrAppend(&words, "; ", group.why);
       y_ += kLine;
       svg += Badge(kMargin + kBadge, y_ - 4, i);
-      std::vector<std::string> lines =
-          LinesOf(absl::StrSplit(words, ' '), " ", right_ - kMargin - 90, kFont);
+      std::vector<std::string> lines = LinesOf(WordsOf(words), " ", right_ - kMargin - 90, kFont);
       svg += Text(kMargin + 76, y_, "end", Seconds(group.from));
       for (size_t line = 0; line < lines.size(); ++line) {
         if (line > 0) y_ += kLine - 4;
