@@ -35,23 +35,31 @@ MODEL = ['--data', str(WORDS), '--bytes', '--layers', '4', '--dim', '32', '--hea
          '--eval-micro-batches', '4', '--micro-batches', '12', '--sum-groups', '12']
 AUTO = ['--stages', 'auto', '--data-parallel', 'auto']
 QUARTER = 0.002  # seconds between a process's stops of 6 ms: it runs for a quarter of the time
-SILENCE = 420  # seconds after which a case says where it waits, and ends
+SILENCE = 420  # seconds without a line, after which a case says where it waits, and ends
 
 
 class Launched:
     """A run under `sluice launch`, whose output is read line by line."""
 
     def __init__(self, launch, train, model, variables=None):
-        faulthandler.dump_traceback_later(SILENCE, exit=True)
+        self.watched = 0
+        self.watch()
         self.errors = tempfile.TemporaryFile('w+')
         self.process = subprocess.Popen([OPTIONS.binary, 'launch', *launch, '--', 'train', *model, *train, '--json'],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, **(variables or {})})
         self.losses, self.events, self.last, self.repeated, self.ended = {}, [], {}, 0, None
         self.withdrawn = {}  # losses that the run has said to be wrong
 
+    def watch(self):
+        now = time.monotonic()
+        if now > self.watched + 1:
+            self.watched = now
+            faulthandler.dump_traceback_later(SILENCE, exit=True)
+
     def lines(self):
         """Yields each object that the run prints."""
         for line in self.process.stdout:
+            self.watch()
             found = json.loads(line)
             if 'event' in found:
                 self.events.append(found)

@@ -13,6 +13,8 @@
 #include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/rank_threads.h"
+#include "pipeline/trace/format_trace.h"
+#include "pipeline/train/agreement.h"
 #include "tools/command.h"
 #include "tools/train/commands/command_portions.h"
 #include "tools/train/ending/elastic_error.h"
@@ -21,6 +23,7 @@
 #include "tools/train/ending/mpi_end.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/running/member_trainer.h"
+#include "tools/train/running/replanned_run.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
 #include "tools/train/settings/settings_flags.h"
@@ -84,7 +87,9 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
     output.Failed();
     return exit_code;
   }
-  return ReportRun(question, *compiled, *result, &output);
+  return ReportRun(question, *result, &output, [&]() -> absl::StatusOr<std::string> {
+    return FormatTrace(result->trace, *compiled->plan);
+  });
 }
 
 // One rank of many processes.
@@ -106,6 +111,7 @@ class WorldTrainer {
     absl::Status ready = Ready(compiled);
     if (ready.ok()) ready = CheckSize(*compiled->plan, choice_.launch.size);
     if (ready.ok()) ready = OpenDevices(*question_, choice_, &*compiled);
+    if (ready.ok() && question_->replan) ready = ReplannedRun::Check(*question_, *compiled->plan);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<FinalErrorPrinter> final_error;
@@ -128,6 +134,10 @@ class WorldTrainer {
     if (!ready.ok()) {
       (*world)->Abort(Named(ready));
       return FailTogether(ready);
+    }
+    if (absl::Status alike = AgreeOnReplanning(timeout, **world); !alike.ok()) {
+      (*world)->Abort(Named(alike));
+      return FailTogether(alike);
     }
     const absl::StatusOr<int> exit_code = OrExhausted(
         "preparing to train", [&] { return absl::StatusOr<int>(Train(&*compiled, **world)); });
@@ -178,11 +188,19 @@ class WorldTrainer {
     return WithWhere(status, {.rank = rank_});
   }
 
+  // Ranks that replan meet in other ways than the others.
+  absl::Status AgreeOnReplanning(absl::Duration timeout, Communicator& world) const {
+    const bool replans = question_->replan;
+    return CheckAgreement({{.name = "--replan",
+                            .hash = replans ? uint64_t{1} : uint64_t{0},
+                            .shown = replans ? "given" : "not given",
+                            .advice = "start all ranks with the same flags"}},
+                          world, timeout);
+  }
+
   int Train(CompiledJob* compiled, Communicator& world) {
-    TrainJob& job = compiled->job;
-    job.options.running.program = ProgramHash();
     PinRankThreads(choice_.launch.local_rank, compiled->plan->request.threads_per_stage,
-                   job.options.running.pin_threads);
+                   compiled->job.options.running.pin_threads);
     CatchSignals();
     std::optional<RunOutput> output;
     if (leads()) output.emplace(*question_).Start(*compiled, *question_);
@@ -190,10 +208,17 @@ class WorldTrainer {
     std::unique_ptr<CommandPortions> commands;
     if (output.has_value()) commands = Commanded(*question_, compiled, rank_, &*output);
     std::atomic<Action> at{Action()};
-    job.options.watching.at = &at;
-    job.options.watching.on_hang = [this](const Hang& hang) {
-      EndHungProcess(hang, hang.after_failure || PrintsError(rank_, hang.status));
+    const auto set_up = [&](TrainOptions* options) {
+      options->running.program = ProgramHash();
+      options->watching.at = &at;
+      options->watching.on_hang = [this](const Hang& hang) {
+        EndHungProcess(hang, hang.after_failure || PrintsError(rank_, hang.status));
+      };
     };
+    set_up(&compiled->job.options);
+    std::optional<ReplannedRun> replanned;
+    if (question_->replan)
+      replanned.emplace(*question_, leads() ? &*output : nullptr, set_up, world);
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
       std::optional<FinalErrorPrinter> final_error;
@@ -202,16 +227,25 @@ class WorldTrainer {
                             [] { return Signals().terminated.load(); }, kUnderMpirun,
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
-      result = TrainRank(*compiled->plan, *job.data, job.options,
-                         leads() ? output->Events(*compiled) : TrainEvents(),
-                         &Signals().interrupted, world);
+      if (replanned.has_value()) {
+        result = replanned->Train(&Signals().interrupted, compiled);
+      } else {
+        result = TrainRank(*compiled->plan, *compiled->job.data, compiled->job.options,
+                           leads() ? output->Events(*compiled) : TrainEvents(),
+                           &Signals().interrupted, world);
+      }
     }
     if (!result.ok()) {
       const int exit_code = FailTogether(result.status());
       if (output.has_value()) output->Failed();
       return exit_code;
     }
-    if (leads()) return ReportRun(*question_, *compiled, *result, &*output);
+    if (leads()) {
+      return ReportRun(*question_, *result, &*output, [&]() -> absl::StatusOr<std::string> {
+        return replanned.has_value() ? FormatTrace(replanned->trace())
+                                     : FormatTrace(result->trace, *compiled->plan);
+      });
+    }
     if (output.has_value()) {
       output->Finish().IgnoreError();  // its portions have been shown
       return kExitDone;
@@ -274,6 +308,11 @@ int RunTrain(const TrainFlags& flags) {
   if (!choice.ok()) return EndWith(choice.status());
   const bool apart = choice->transport != Transport::kInProcess;
   if (apart && question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
+  if (!apart && question.ok() && question->replan) {
+    return EndWith(absl::InvalidArgumentError(
+        "--replan: all ranks are threads of this process; it is for ranks that are processes, "
+        "which mpirun, torchrun, --rank or 'sluice launch' start"));
+  }
   if (!apart) return question.ok() ? TrainHere(*question, *choice) : EndWith(question.status());
   MpiProcess mpi;
   const absl::StatusOr<int> exit_code = OrExhausted("joining the other ranks", [&] {

@@ -319,6 +319,11 @@ void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
             "Host name or address of the machine of rank 0");
   group.Add("--master-port", world.launch.master_port,
             absl::StrCat("Port on which rank 0 listens (default: ", kDefaultMasterPort, ")"));
+  group.AddFlag(
+      "--replan", flags->question.replan,
+      "Where ranks turn out not to be equally fast, divide the layers anew between two "
+      "steps, to the same bits. For processors, and ranks that mpirun, torchrun or --rank "
+      "has started; under 'sluice launch' it is usual");
   group.Add(
       "--secret-file", world.secret_file,
       absl::StrCat("File with the secret that all ranks share, for tcp between machines (or set ",

@@ -16,8 +16,8 @@ namespace sluice {
 
 // A group of ranks that goes on where another one has ended.
 struct ContinuedRun {
-  int64_t step = 0;               // steps already taken
-  std::optional<double> seconds;  // since a process was lost, if one was
+  int64_t step = 0;                    // steps already taken
+  std::optional<double> seconds = {};  // since a process was lost, if one was
   int ranks = 0;
   int stages = 0, replicas = 0;
   std::string partition;

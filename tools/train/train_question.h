@@ -57,6 +57,8 @@ struct TrainQuestion {
   int zero = 0;
   bool mirror = false;
   int audit_every = 0;  // steps; 0: never
+  // Ranks that a launcher has started divide the work anew where they are not equally fast.
+  bool replan = false;
   int threads_per_stage = 1;
   std::string trace;        // file to write; empty: none
   std::string log;          // likewise: of its steps

@@ -39,9 +39,10 @@ TrainQuestion Question(int stages) {
 // Ranks and layers whose true speeds are known, on which a run trains.
 class Truth {
  public:
-  Truth(const TrainQuestion& question, int processes) : question_(question), processes_(processes) {
+  Truth(const TrainQuestion& question, int processes, RankNumbers numbers = RankNumbers::kFree)
+      : question_(question), processes_(processes) {
     data_ = Job({}).data;
-    replanner_.emplace(question, data_);
+    replanner_.emplace(question, data_, numbers);
     for (int rank = 0; rank < processes; ++rank) {
       speeds.ranks.push_back(1);
       numbers_.push_back(rank);
@@ -118,6 +119,7 @@ class Truth {
     return replanner_->Observe({++step_, last_seconds, seconds});
   }
 
+  void Refuse() { replanner_->WaitLonger(); }
   std::optional<ReplanGain> Gain() { return replanner_->TakeGain(); }
   std::string partition() const { return FormatPartition(plan_->request.partition); }
   const RunPlan& plan() const { return *plan_; }
@@ -229,6 +231,45 @@ TEST(ReplannerTest, LeavesOutARankThatIsOnlyInTheWay) {
   EXPECT_EQ(truth.plan().world_size(), 2);
   EXPECT_FALSE(truth.Train(200).has_value());
   EXPECT_LT(truth.Gain()->step_seconds, replan->step_seconds / 3);
+}
+
+// Under a launcher it keeps its number and some work.
+TEST(ReplannerTest, LeavesNoRankOfALauncherOut) {
+  TrainQuestion question = Question(1);
+  question.timetable.stages.reset();
+  question.timetable.auto_stages = true;
+  for (const double speed : {0.4, 0.05}) {
+    Truth truth(question, 3, RankNumbers::kFixed);
+    ASSERT_EQ(truth.plan().world_size(), 3);
+    truth.speeds.ranks[0] = speed;
+    const std::optional<Replan> replan = truth.Train(100);
+    ASSERT_TRUE(replan.has_value());
+    EXPECT_TRUE(replan->order.empty());
+    truth.Follow(*replan);
+    EXPECT_EQ(truth.plan().world_size(), 3);
+    EXPECT_FALSE(truth.Train(200).has_value());
+    EXPECT_LT(truth.Gain()->step_seconds, replan->step_seconds / 1.1);
+  }
+  Truth linked(Question(3), 3, RankNumbers::kFixed);
+  ASSERT_FALSE(linked.Train(60).has_value());
+  linked.slow_seconds = linked.last_seconds / 4;
+  const std::optional<Replan> replan = linked.Train(200);
+  EXPECT_TRUE(!replan || replan->order.empty());
+}
+
+TEST(ReplannerTest, WaitsLongerWhereRanksRefuse) {
+  Truth truth(Question(2), 2);
+  truth.speeds.ranks[1] = 0.5;
+  std::vector<int> waits;
+  for (int round = 0; round < 4; ++round) {
+    int steps = 0;
+    while (!truth.Step() && steps < 2000) ++steps;
+    waits.push_back(steps);
+    truth.Refuse();
+    truth.Begin({}, std::nullopt);
+  }
+  EXPECT_GT(waits[1], waits[0]) << testing::PrintToString(waits);
+  EXPECT_GT(waits[3], 1.5 * waits[2]) << testing::PrintToString(waits);
 }
 
 TEST(ReplannerTest, LeavesOutASlowLink) {

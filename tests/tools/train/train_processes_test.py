@@ -167,8 +167,11 @@ class UnderMpirun:
         self.reader.start()
 
     def await_step(self):
+        self.await_line('"step"')
+
+    def await_line(self, text):
         deadline = time.monotonic() + PATIENCE
-        while not any('"step"' in line for line in list(self.out)) and time.monotonic() < deadline:
+        while not any(text in line for line in list(self.out)) and time.monotonic() < deadline:
             if self.mpirun.poll() is not None:
                 break
             time.sleep(0.01)

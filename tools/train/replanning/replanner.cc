@@ -56,8 +56,9 @@ bool MayReplan(const TrainQuestion& question) {
          question.timetable.stage_members.empty();
 }
 
-Replanner::Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data)
-    : question_(question), data_(std::move(data)) {}
+Replanner::Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data,
+                     RankNumbers numbers)
+    : question_(question), data_(std::move(data)), numbers_(numbers) {}
 
 void Replanner::Begin(std::shared_ptr<const RunPlan> plan, int processes,
                       const MeasuredSpeeds& speeds, std::optional<Replan> replan) {
@@ -90,7 +91,11 @@ std::optional<Replan> Replanner::Observe(const StageTimes& times) {
     gain_ = {times.step, blocks_->MedianStep(), made->step_seconds, made->expected_seconds};
     const bool kept = made->step_seconds - gain_->step_seconds >=
                       (made->step_seconds - made->expected_seconds) / 2;
-    wait_seconds_ = kept ? kWaitSeconds : std::min(2 * wait_seconds_, kLongestWaitSeconds);
+    if (kept) {
+      wait_seconds_ = kWaitSeconds;
+    } else {
+      WaitLonger();
+    }
   }
   // What was planned for the links holds until they have been measured twice.
   if (links_.empty() && !planned_.links.empty()) return std::nullopt;
@@ -106,6 +111,10 @@ std::optional<Replan> Replanner::Observe(const StageTimes& times) {
   looked_ = speeds;
   blocks_to_look_ = StageBlocks::kRecent;
   return Propose(times, speeds);
+}
+
+void Replanner::WaitLonger() {
+  wait_seconds_ = std::clamp(2 * wait_seconds_, kWaitSeconds, kLongestWaitSeconds);
 }
 
 bool Replanner::WantsLinks() const {
@@ -223,6 +232,7 @@ std::vector<std::vector<int>> Replanner::OrdersToTry(const MeasuredSpeeds& speed
   std::vector<int> same(static_cast<size_t>(processes_));
   std::iota(same.begin(), same.end(), 0);
   std::vector<std::vector<int>> orders = {same};
+  if (numbers_ == RankNumbers::kFixed) return orders;
   const auto slowest = std::min_element(speeds.ranks.begin(), speeds.ranks.end());
   const bool may_leave_out = question_.chooses_shape() || plan_->world_size() < processes_;
   if (may_leave_out && std::next(slowest) != speeds.ranks.end()) {
@@ -313,10 +323,15 @@ absl::StatusOr<Replanner::Expected> Replanner::Try(const MeasuredSpeeds& speeds)
   if (!job.ok()) return job.status();
   const absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return plan.status();
-  // Ranks have the old plan's memory beside it, until what they hold has moved.
+  if (numbers_ == RankNumbers::kFixed && plan->world_size() != processes_)
+    return absl::FailedPreconditionError("a rank has no work");
+  // Ranks have the old plan's memory beside it, until what they hold has moved. Those of other machines
+  // know themselves whether it is there.
   int64_t bytes = 0;
   for (const ArenaLayout& arena : plan->arenas) bytes += arena.memory.total;
-  if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+  if (numbers_ == RankNumbers::kFree) {
+    if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+  }
   const absl::StatusOr<double> seconds = SecondsOf(job->request, speeds);
   if (!seconds.ok()) return seconds.status();
   const int stages = plan->ranks();

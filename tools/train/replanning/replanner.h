@@ -43,6 +43,12 @@ struct ReplanGain {
 // Whether the question leaves it open which rank does what.
 bool MayReplan(const TrainQuestion& question);
 
+// Whether ranks may get other numbers, and be left without work.
+enum class RankNumbers : uint8_t {
+  kFree,   // by who brings them together again
+  kFixed,  // they keep what their launcher has given them, and each has a part of the work
+};
+
 // Notices that ranks are not as fast as the plan takes them to be, and finds a better one. A rank is
 // compared with the others by what its layers should take. What these should take is the layers'
 // FLOPs at first, times a factor that the first blocks of steps show; a rank that takes 1.5 times as
@@ -51,7 +57,8 @@ bool MayReplan(const TrainQuestion& question);
 class Replanner {
  public:
   // Requires MayReplan(). `data`: of the run.
-  Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data);
+  Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data,
+            RankNumbers numbers = RankNumbers::kFree);
 
   // A group of `processes` begins, whose `plan` was compiled for `speeds`; `replan`: it is what was
   // proposed.
@@ -62,6 +69,8 @@ class Replanner {
   // time that it takes to go over to it. After one, it waits; longer each time that it brought less
   // than half of what it was to bring.
   std::optional<Replan> Observe(const StageTimes& times);
+  // What was proposed could not be done: there is no other proposal for a while.
+  void WaitLonger();
   // Whether the ways between ranks should be measured after this step; they are then to be handed over.
   bool WantsLinks() const;
   void TakeLinks(const std::vector<MeasuredLink>& links);
@@ -94,6 +103,7 @@ class Replanner {
 
   const TrainQuestion question_;
   const std::shared_ptr<const Dataset> data_;
+  const RankNumbers numbers_;
   std::shared_ptr<const RunPlan> plan_;
   int processes_ = 0;
   MeasuredSpeeds planned_;      // what plan_ was compiled for

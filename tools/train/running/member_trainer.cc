@@ -16,12 +16,13 @@
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/marks.h"
 #include "pipeline/run/rank_threads.h"
+#include "pipeline/trace/format_trace.h"
 #include "pipeline/trace/trace_parts.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
 #include "tools/train/ending/hang_end.h"
-#include "tools/train/replanning/replanner.h"
 #include "tools/train/running/compiled_job.h"
+#include "tools/train/running/replan_watch.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
 
@@ -218,8 +219,8 @@ class MemberTrainer {
     if (result->summary.regroups) return std::optional<int>();
     if (leads && result->summary.hashed) member_.TellResult(result->summary.weights_hash);
     if (leads)
-      return std::optional<int>(ReportRun(question_, compiled_, *result, &*output_,
-                                          parts_.has_value() ? &*parts_ : nullptr));
+      return std::optional<int>(
+          ReportRun(question_, *result, &*output_, [this] { return TraceText(); }));
     return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
   }
 
@@ -288,9 +289,9 @@ class MemberTrainer {
       run.partition = FormatPartition(plan->request.partition);
       run.source = *source;
       const int processes = place.size - place.givers;
-      if (made_.has_value()) {
-        run.replanned = made_->why;
-        run.bound_seconds = made_->bound_seconds;
+      if (watch_.has_value() && watch_->made().has_value()) {
+        run.replanned = watch_->made()->why;
+        run.bound_seconds = watch_->made()->bound_seconds;
       } else if (!place.first && place.last_size != processes) {
         run.replanned =
             absl::StrCat("there are ", processes, " processes instead of ", place.last_size);
@@ -326,6 +327,14 @@ class MemberTrainer {
           absl::StrCat("the trace lacks group ", place.generation, ": ", described.message()));
   }
 
+  // Of all groups. Requires parts_.
+  absl::StatusOr<std::string> TraceText() const {
+    const absl::StatusOr<std::vector<TraceGroup>> groups = parts_->Read();
+    parts_->Remove();
+    if (!groups.ok()) return groups.status();
+    return FormatTrace(*groups);
+  }
+
   // Once.
   void NoticeLostTrace(int rank) {
     if (!parts_.has_value() || parts_->status().ok() || std::exchange(told_of_trace_, true)) return;
@@ -335,23 +344,14 @@ class MemberTrainer {
   // Has the group leave its plan where another one is better for what its ranks turn out to take.
   void WatchSpeeds(const GroupPlace& place, TrainEvents* events) {
     if (!place.replans || !MayReplan(question_)) return;
-    if (!replanner_.has_value()) replanner_.emplace(question_, compiled_.job.data);
-    const bool is_made = proposed_.has_value() && proposed_->speeds == speeds_;
-    made_ = is_made ? std::exchange(proposed_, std::nullopt) : std::nullopt;
-    proposed_.reset();
-    replanner_->Begin(compiled_.plan, place.size - place.givers, speeds_, made_);
-    events->on_stage_times = [this](const StageTimes& times) {
-      std::optional<Replan> replan = replanner_->Observe(times);
-      if (const std::optional<ReplanGain> gain = replanner_->TakeGain()) output_->Gained(*gain);
-      if (!replan.has_value()) return;
+    if (!watch_.has_value()) {
       // Where the supervisor does not hear it, the group ends for other reasons.
-      if (member_.AskToReplan(replan->speeds.ToText(), replan->order).ok())
-        proposed_ = std::move(replan);
-    };
-    events->wants_links = [this] { return replanner_->WantsLinks(); };
-    events->on_links = [this](const std::vector<MeasuredLink>& links) {
-      replanner_->TakeLinks(links);
-    };
+      watch_.emplace(question_, compiled_.job.data, RankNumbers::kFree,
+                     [this](const Replan& wanted) {
+                       return member_.AskToReplan(wanted.speeds.ToText(), wanted.order).ok();
+                     });
+    }
+    watch_->Begin(compiled_.plan, place.size - place.givers, speeds_, &*output_, events);
   }
 
   const TrainQuestion& question_;
@@ -363,9 +363,7 @@ class MemberTrainer {
   MeasuredSpeeds speeds_;   // for which it is compiled
   std::string shown_work_;  // where this process has been rank 0
   // Where this process is rank 0.
-  std::optional<Replanner> replanner_;
-  std::optional<Replan> proposed_;   // to the supervisor
-  std::optional<Replan> made_;       // this group's plan
+  std::optional<ReplanWatch> watch_;
   std::optional<TraceParts> parts_;  // of the trace, where there is one
   bool told_of_trace_ = false;
   bool run_is_over_ = false;  // without an end of its own

@@ -161,24 +161,11 @@ absl::Status RunOutput::Finish() {
   return written;
 }
 
-namespace {
-
-absl::StatusOr<std::string> TraceText(const CompiledJob& compiled, const TrainResult& result,
-                                      const TraceParts* parts) {
-  if (parts == nullptr) return FormatTrace(result.trace, *compiled.plan);
-  const absl::StatusOr<std::vector<TraceGroup>> groups = parts->Read();
-  parts->Remove();
-  if (!groups.ok()) return groups.status();
-  return FormatTrace(*groups);
-}
-
-}  // namespace
-
-int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
-              RunOutput* output, const TraceParts* parts) {
+int ReportRun(const TrainQuestion& question, const TrainResult& result, RunOutput* output,
+              absl::FunctionRef<absl::StatusOr<std::string>()> trace_text) {
   const absl::Status printed = question.commands ? output->Finish() : output->Done(result.summary);
   if (!question.trace.empty()) {
-    const absl::StatusOr<std::string> trace = TraceText(compiled, result, parts);
+    const absl::StatusOr<std::string> trace = trace_text();
     if (!trace.ok()) return Fail(trace.status());
     absl::Status written = WriteOutput(question.trace, *trace);
     if (!written.ok()) return Fail(written);

@@ -71,10 +71,10 @@ class RunOutput {
   std::vector<Log> logs_;
 };
 
-// Prints the end of a run, and writes its trace where that was asked for: from `parts` where the run
-// has left it there, which are removed then; else (null) from `result`. Returns the exit code.
-int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
-              RunOutput* output, const TraceParts* parts = nullptr);
+// Prints the end of a run, and writes its trace, `trace_text`, where that was asked for. Returns the
+// exit code.
+int ReportRun(const TrainQuestion& question, const TrainResult& result, RunOutput* output,
+              absl::FunctionRef<absl::StatusOr<std::string>()> trace_text);
 
 }  // namespace sluice
 

@@ -36,9 +36,9 @@ using Keys = std::initializer_list<absl::string_view>;
 constexpr Keys kOnlyTyped = {"help", "config", "json", "commands"};
 
 // Of one start, or one process, of a run.
-constexpr Keys kNotKept = {"resume",     "resume-or-start", "no-save",     "overwrite",
-                           "trace",      "trace-steps",     "transport",   "rank",
-                           "world-size", "master-addr",     "master-port", "secret-file"};
+constexpr Keys kNotKept = {"resume",      "resume-or-start", "no-save", "overwrite",  "trace",
+                           "trace-steps", "transport",       "rank",    "world-size", "master-addr",
+                           "master-port", "secret-file",     "replan"};
 
 // What a checkpoint says itself.
 constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
