@@ -415,11 +415,18 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.ended, 130, run.finish()[1] if run.ended is None else run.last)
         self.assertLessEqual(late - first, 3 * (ranks - 2), 'descriptors of the supervisor that nobody closes')
         steps = run.last['steps']
-        losses, end = quiet(['--stages', '2', '--steps', str(steps)])
+        # Where two ranks are lost at a time, and with them a part of the state, the run begins again (nothing is saved): it may end
+        # before a step that it has shown.
+        losses, end = quiet(['--stages', '2', '--steps', str(max(run.losses))])
         self.assertEqual(run.losses, losses)
+        if steps < max(run.losses):
+            end = quiet(['--stages', '2', '--steps', str(steps)])[1]
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+        sources = [found['from'] for found in run.named('continued')]
+        self.assertLessEqual(sources.count('start'), len(run.named('lost')) / 2)
         print(f'{seconds:.0f} s of churn: {", ".join(f"{count} {way}" for way, count in sorted(faults.items()))}; '
-              f'{len(run.named("continued"))} groups, {len(run.named("replanned"))} new plans; {steps} steps in '
+              f'{len(sources)} groups, {sources.count("start")} of them from the start, {len(run.named("replanned"))} new plans; '
+              f'{steps} steps in '
               f'{100 * steps * end["median_step_seconds"] / seconds:.0f} % of the time')
 
     def test_goes_on_with_fewer(self):
