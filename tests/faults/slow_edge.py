@@ -1,5 +1,6 @@
 """Makes the way between two processes of this machine slow, from outside."""
 import ctypes
+import errno
 import os
 import socket
 import threading
@@ -47,6 +48,8 @@ class SlowEdge:
                 if not name.startswith('socket:'):
                     continue
                 fd = libc.syscall(self.PIDFD_GETFD, handle, int(entry.name), 0)
+                if fd < 0 and ctypes.get_errno() == errno.EBADF:
+                    continue  # it has just been closed
                 if fd < 0:
                     raise OSError(ctypes.get_errno(), 'pidfd_getfd')
                 with socket.socket(fileno=fd) as copy:
