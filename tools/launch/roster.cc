@@ -196,13 +196,15 @@ void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duratio
 
 void Roster::Grow() { ++to_start_; }
 
-void Roster::Shrink() {
+bool Roster::Shrink() {
+  if (LivingRanks() + to_start_ <= options_.min_ranks) return false;
   Process* last = nullptr;
   for (auto& [id, process] : processes_) {
     const bool may = Lives(process) && !process.leaving && process.state != State::kEnding;
     if (may && (last == nullptr || process.rank >= last->rank)) last = &process;
   }
   if (last != nullptr) Leave(*last);
+  return true;
 }
 
 void Roster::Stop(absl::Duration now) {

@@ -62,9 +62,10 @@ class Roster {
   // What happened. `now`: since any beginning.
   void Take(int process, const MemberMessage& message, absl::Duration now);
   void Ended(int process, const ProcessEnd& end, absl::Duration now);
-  // One process more is wanted, or one less: the last rank then leaves after the step.
+  // One process more is wanted, or one less: the last rank then leaves after the step. False where too
+  // few would be left, and none leaves.
   void Grow();
-  void Shrink();
+  bool Shrink();
   // The run should end after the step.
   void Stop(absl::Duration now);
 

@@ -288,7 +288,10 @@ class Supervisor {
           roster_.Grow();
           break;
         case SIGUSR2:
-          roster_.Shrink();
+          if (!roster_.Shrink()) {
+            PrintNotice(
+                "SIGUSR2 lets no process leave: too few would be left for the run (--min-ranks)");
+          }
           break;
         default:
           if (!std::exchange(stopping_, true)) {

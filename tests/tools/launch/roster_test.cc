@@ -561,6 +561,27 @@ TEST(RosterTest, GrowsAndShrinksAfterAStep) {
   EXPECT_EQ(world.roster.exit_code(), kExitDone);
 }
 
+TEST(RosterTest, DoesNotShrinkBelowTheLeastRanks) {
+  World world({.processes = 3, .min_ranks = 2});
+  world.Settle();
+  EXPECT_TRUE(world.roster.Shrink());
+  // The one that leaves is still there.
+  EXPECT_FALSE(world.roster.Shrink());
+  world.Settle();
+  for (const int process : {2, 0, 1}) world.Waits(process);
+  EXPECT_EQ(world.givers, 1);
+  world.Ends(2, kExitDone);
+  EXPECT_FALSE(world.roster.Shrink());
+  world.told_to_regroup.clear();
+  world.Settle();
+  EXPECT_THAT(world.told_to_regroup, ElementsAre());
+  EXPECT_FALSE(world.roster.done());
+  // One that is about to come counts.
+  world.roster.Grow();
+  EXPECT_TRUE(world.roster.Shrink());
+  EXPECT_FALSE(world.roster.Shrink());
+}
+
 MemberMessage OtherWork(const char* work, const std::vector<int>& order = {}) {
   MemberMessage message{.kind = Kind::kReplan};
   EXPECT_EQ(message.SetOrder(order), absl::OkStatus());
