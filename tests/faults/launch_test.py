@@ -288,6 +288,23 @@ class LaunchTest(unittest.TestCase):
         print(f'{changes} changes: {len(run.named("joined"))} joined, {len(run.named("left"))} left, {len(run.named("lost"))} lost; '
               f'lines shown twice: {run.repeated}')
 
+    def test_lets_none_leave_where_all_are_needed(self):
+        run = self.launch(['--processes', '2', '--min-ranks', '2'], ['--stages', '2', '--steps', '100000'])
+        stops = False
+        for line in run.lines():
+            if line.get('step') == 5 and 'loss' in line:
+                run.process.send_signal(signal.SIGUSR2)
+            said = b'SIGUSR2 lets no process leave: too few would be left' in os.pread(run.errors.fileno(), 4096, 0)
+            if said and not stops:
+                stops = True
+                run.process.send_signal(signal.SIGTERM)
+        self.assertTrue(stops)
+        self.assertEqual(run.named('left'), [])
+        self.assertEqual(run.ended, 130)
+        losses, end = quiet(['--stages', '2', '--steps', str(run.last['steps'])])
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+
     def test_ends_a_rank_that_does_not_answer(self):
         run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '60', '--mirror', '--timeout', '3s'])
         for line in run.lines():
