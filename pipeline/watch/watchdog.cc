@@ -93,7 +93,10 @@ std::optional<absl::Duration> Watchdog::HungFor(const Progress& thread, Instant 
                        !thread.informed() && seen.since <= failed_;
   if (awaited && now - failed_ >= kGrace) return quiet;
   if (!thread.begun()) return std::nullopt;
-  const bool hangs = thread.waits() ? now - thread.wait_until() >= kGrace : quiet >= timeout_;
+  // A wait may begin after its deadline, where what is waited for may have come: on a loaded machine
+  // long after it.
+  const bool hangs =
+      thread.waits() ? std::min(now - thread.wait_until(), quiet) >= kGrace : quiet >= timeout_;
   return hangs ? std::make_optional(quiet) : std::nullopt;
 }
 

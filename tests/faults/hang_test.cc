@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -303,6 +304,35 @@ TEST(Watchdog, PassesOverWhoWaitsOrPrepares) {
   EXPECT_THAT(DescribeError(hangs[0].status),
               HasSubstr("rank 3: hangs while it dreams; it has not"));
   EXPECT_EQ(group.communicator(0).failure(), hangs[0].status);
+}
+
+// A rank that comes late to a wait whose deadline has passed leaves it at once. One that stays there hangs.
+TEST(Watchdog, PassesOverWaitsThatBeginAfterTheirDeadline) {
+  InProcessGroup group(1);
+  std::promise<void> told;
+  std::atomic<int> named = 0;
+  std::string text;
+  Watchdog watchdog(absl::Hours(1), &group.communicator(0), [&](const Hang& hang) {
+    text = DescribeError(hang.status);
+    ++named;
+    told.set_value();
+  });
+  Progress late(&watchdog.board(), 0, [] { return Where{.rank = 0}; });
+  late.Begin();
+  const Instant past = Instant::Now() - absl::Hours(1);
+  // Nothing is said of a machine that stands still for as long as a hang lasts.
+  absl::Duration longest;
+  const Instant until = Instant::Now() + absl::Seconds(1);
+  for (Instant before = Instant::Now(); before < until;) {
+    const Progress::Waiting waiting(&late, past);
+    absl::SleepFor(absl::Milliseconds(5));
+    const Instant now = Instant::Now();
+    longest = std::max(longest, now - std::exchange(before, now));
+  }
+  EXPECT_TRUE(named == 0 || longest > absl::Milliseconds(400)) << longest;
+  const Progress::Waiting waiting(&late, past);
+  told.get_future().wait();
+  EXPECT_THAT(text, HasSubstr("rank 0: hangs, in a wait whose deadline has passed; it has not"));
 }
 
 // After a wait has missed its deadline, the rank whose thread has not noticed is named, not one
