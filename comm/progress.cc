@@ -45,8 +45,9 @@ Progress::~Progress() {
   board_.threads_.erase(std::find(board_.threads_.begin(), board_.threads_.end(), this));
 }
 
-Instant Progress::wait_until() const {
+std::optional<Instant> Progress::waits_until() const {
   const int64_t until = wait_until_.load(kRelaxed);
+  if (until == kNoWait) return std::nullopt;
   return until == INT64_MAX ? Instant::InfiniteFuture() : Instant() + absl::Nanoseconds(until);
 }
 

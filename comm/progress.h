@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -96,9 +97,7 @@ class Progress {
   bool begun() const { return begun_.load(kRelaxed); }
   bool informed() const { return informed_.load(kRelaxed); }
   const char* doing() const { return doing_.load(kRelaxed); }  // null: nothing beside `where`
-  // Whether it is in a wait, and until when.
-  bool waits() const { return wait_until_.load(kRelaxed) != kNoWait; }
-  Instant wait_until() const;
+  std::optional<Instant> waits_until() const;                  // none: it is in no wait
   Where where() const { return where_(); }
 
  private:

@@ -86,7 +86,8 @@ std::optional<absl::Duration> Watchdog::HungFor(const Progress& thread, Instant 
   const uint64_t steps = thread.steps();
   if (is_new || seen.steps != steps) seen = {steps, now};
   const absl::Duration quiet = now - seen.since;
-  const bool for_own_thread = thread.waits() && thread.wait_until() == Instant::InfiniteFuture();
+  const std::optional<Instant> waits_until = thread.waits_until();
+  const bool for_own_thread = waits_until == Instant::InfiniteFuture();
   if (for_own_thread) return std::nullopt;
   // It would have learnt of the failure by any call of its communicator.
   const bool awaited = absl::IsDeadlineExceeded(failure_) && thread.is_ranks_own() &&
@@ -96,7 +97,7 @@ std::optional<absl::Duration> Watchdog::HungFor(const Progress& thread, Instant 
   // A wait may begin after its deadline, where what is waited for may have come: on a loaded machine
   // long after it.
   const bool hangs =
-      thread.waits() ? std::min(now - thread.wait_until(), quiet) >= kGrace : quiet >= timeout_;
+      waits_until.has_value() ? std::min(now - *waits_until, quiet) >= kGrace : quiet >= timeout_;
   return hangs ? std::make_optional(quiet) : std::nullopt;
 }
 
@@ -105,7 +106,8 @@ Hang Watchdog::Describe(const Progress& thread, absl::Duration time) const {
   const char* const doing = thread.doing();
   std::string text = "hangs";
   if (where.action.empty() && doing != nullptr) absl::StrAppend(&text, " while it ", doing);
-  absl::StrAppend(&text, thread.waits() ? ", in a wait whose deadline has passed" : "",
+  absl::StrAppend(&text,
+                  thread.waits_until().has_value() ? ", in a wait whose deadline has passed" : "",
                   "; it has not got on for ", Seconds(time),
                   "; its stack, innermost first: ", StackOf(thread.thread(), kForStack));
   if (!failure_.ok()) absl::StrAppend(&text, "; before, the run failed: ", DescribeError(failure_));

@@ -323,13 +323,14 @@ absl::StatusOr<Replanner::Expected> Replanner::Try(const MeasuredSpeeds& speeds)
   if (!job.ok()) return job.status();
   const absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return plan.status();
-  if (numbers_ == RankNumbers::kFixed && plan->world_size() != processes_)
-    return absl::FailedPreconditionError("a rank has no work");
-  // Ranks have the old plan's memory beside it, until what they hold has moved. Those of other machines
-  // know themselves whether it is there.
-  int64_t bytes = 0;
-  for (const ArenaLayout& arena : plan->arenas) bytes += arena.memory.total;
-  if (numbers_ == RankNumbers::kFree) {
+  if (numbers_ == RankNumbers::kFixed) {
+    // Ranks may be on several machines: each looks for itself whether it has the memory.
+    if (plan->world_size() != processes_)
+      return absl::FailedPreconditionError("a rank has no work");
+  } else {
+    // Ranks have the old plan's memory beside it, until what they hold has moved.
+    int64_t bytes = 0;
+    for (const ArenaLayout& arena : plan->arenas) bytes += arena.memory.total;
     if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
   }
   const absl::StatusOr<double> seconds = SecondsOf(job->request, speeds);

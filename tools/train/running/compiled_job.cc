@@ -26,6 +26,13 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, std::optional
   return CompiledJob{*std::move(job), std::make_shared<const RunPlan>(*std::move(plan)), nullptr};
 }
 
+absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, const MeasuredSpeeds& speeds,
+                                    int ranks, std::shared_ptr<const Dataset> data) {
+  TrainQuestion of_speeds = question;
+  of_speeds.speeds = speeds;
+  return Compile(of_speeds, ranks, std::move(data));
+}
+
 absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
                          CompiledJob* compiled) {
   const bool threads = choice.transport == Transport::kInProcess;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
 #include "pipeline/compile/plan/run_plan.h"
+#include "tools/train/replanning/measured_speeds.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_job.h"
 #include "tools/train/train_world.h"
@@ -24,6 +25,9 @@ struct CompiledJob {
 absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question,
                                     std::optional<int> ranks = std::nullopt,
                                     std::shared_ptr<const Dataset> data = nullptr);
+// For ranks of these speeds.
+absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, const MeasuredSpeeds& speeds,
+                                    int ranks, std::shared_ptr<const Dataset> data);
 
 // Opens the devices of this process's ranks, for the job's options; none on the CPU.
 absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,

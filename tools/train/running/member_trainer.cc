@@ -156,13 +156,11 @@ class MemberTrainer {
     if (!speeds.ok()) return speeds.status();
     const bool same = compiled_.plan != nullptr && compiled_ranks_ == ranks && *speeds == speeds_;
     if (same) return absl::OkStatus();
-    TrainQuestion question = question_;
-    question.speeds = *std::move(speeds);
-    absl::StatusOr<CompiledJob> compiled = Compile(question, ranks, compiled_.job.data);
+    absl::StatusOr<CompiledJob> compiled = Compile(question_, *speeds, ranks, compiled_.job.data);
     if (!compiled.ok()) return compiled.status();
     compiled_ = *std::move(compiled);
     compiled_ranks_ = ranks;
-    speeds_ = question.speeds;
+    speeds_ = *std::move(speeds);
     TrainOptions& train = compiled_.job.options;
     train.running.program = program_;
     train.watching.trace_parts = parts_.has_value() ? &*parts_ : nullptr;

@@ -186,9 +186,7 @@ absl::Status ReplannedRun::GoOver(CompiledJob* compiled) {
 
 absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
                                                   const CompiledJob& last) {
-  TrainQuestion question = question_;
-  question.speeds = speeds;
-  absl::StatusOr<CompiledJob> next = Compile(question, world_.size(), last.job.data);
+  absl::StatusOr<CompiledJob> next = Compile(question_, speeds, world_.size(), last.job.data);
   if (!next.ok()) return next;
   if (next->plan->world_size() != world_.size()) {
     return absl::FailedPreconditionError(absl::StrCat("the plan has ", next->plan->world_size(),
