@@ -45,6 +45,7 @@ class Bench {
     for (const int64_t dim : {5632, 14336}) Gated(dim);
     CrossEntropy();
     for (const int64_t dim : {768, 1600}) Products(dim);
+    Head(768);
   }
 
  private:
@@ -89,7 +90,9 @@ class Bench {
   void Gated(int64_t dim);
   void CrossEntropy();
   void Products(int64_t dim);
-  void Product(int64_t in, int64_t out, Activation activation, Activation input_activation);
+  void Head(int64_t dim);
+  // LinearShape's rows and type are the benchmark's.
+  void Product(LinearShape shape);
 
   const Kernels& k_ = CudaKernels();
   std::unique_ptr<Device> device_;
@@ -222,48 +225,62 @@ void Bench::CrossEntropy() {
   }
 }
 
-void Bench::Product(int64_t in, int64_t out, Activation activation, Activation input_activation) {
-  const LinearShape shape = {.rows = kRows,
-                             .in = in,
-                             .out = out,
-                             .dtype = kBF16,
-                             .activation = activation,
-                             .input_activation = input_activation};
+void Bench::Product(LinearShape shape) {
+  shape.rows = kRows;
+  shape.dtype = kBF16;
+  const int64_t in = shape.in, out = shape.out, width = shape.out_width();
   const auto linear = k_.make_linear(shape);
-  const DeviceMemory x = Random(kBF16, kRows * in), dy = Random(kBF16, kRows * out);
+  const DeviceMemory x = Random(kBF16, kRows * in), dy = Random(kBF16, kRows * width);
   const DeviceMemory weight = Random(DType::kFloat32, in * out), dw = Memory(4 * in * out);
   const DeviceMemory bias = Random(DType::kFloat32, out), db = Memory(4 * out);
-  const DeviceMemory y = Memory(2 * kRows * out), activated = Memory(2 * kRows * out);
+  const DeviceMemory y = Memory(2 * kRows * width), activated = Memory(2 * kRows * width);
   const DeviceMemory dx = Memory(2 * kRows * in);
   const DeviceMemory packed = Memory(static_cast<int64_t>(linear->packed_bytes()));
   const size_t most = std::max({linear->forward_workspace(), linear->input_grad_workspace(),
                                 linear->weight_grad_workspace()});
   const DeviceMemory workspace = Memory(static_cast<int64_t>(most));
-  const std::string name = fmt::format("[{}, {}] x [{}]", kRows, in, out);
+  const std::string name = width == out
+                               ? fmt::format("[{}, {}] x [{}]", kRows, in, out)
+                               : fmt::format("[{}, {}] x [{} of {}]", kRows, in, out, width);
   const double flops = 2.0 * static_cast<double>(kRows * in) * static_cast<double>(out);
   Time("pack", fmt::format("[{}, {}]", in, out), 6.0 * static_cast<double>(in * out),
        [&] { linear->Pack(stream_, Floats(weight), packed.data()); });
-  const bool activates = activation != Activation::kNone;
+  const bool activates = shape.activation != Activation::kNone;
   TimeProduct(activates ? "forward, gelu" : "forward", name, flops, [&] {
-    linear->Forward(stream_, x.data(), Floats(weight), packed.data(), Floats(bias), nullptr,
-                    y.data(), activates ? activated.data() : nullptr, workspace.data());
+    linear->Forward(stream_, x.data(), Floats(weight), packed.data(),
+                    shape.bias ? Floats(bias) : nullptr, nullptr, y.data(),
+                    activates ? activated.data() : nullptr, workspace.data());
   });
-  TimeProduct(input_activation == Activation::kGelu ? "input gradient, gelu" : "input gradient",
-              name, flops, [&] {
-                linear->BackwardInput(stream_, dy.data(), Floats(weight), packed.data(), x.data(),
-                                      dx.data(), workspace.data());
-              });
+  TimeProduct(
+      shape.input_activation == Activation::kGelu ? "input gradient, gelu" : "input gradient", name,
+      flops, [&] {
+        linear->BackwardInput(stream_, dy.data(), Floats(weight), packed.data(), x.data(),
+                              dx.data(), workspace.data());
+      });
   TimeProduct("weight gradient", name, flops, [&] {
-    linear->BackwardWeight(stream_, x.data(), dy.data(), Floats(dw), Floats(db), true,
-                           workspace.data());
+    linear->BackwardWeight(stream_, x.data(), dy.data(), Floats(dw),
+                           shape.bias ? Floats(db) : nullptr, true, workspace.data());
   });
 }
 
 void Bench::Products(int64_t dim) {
-  Product(dim, 3 * dim, Activation::kNone, Activation::kNone);
-  Product(dim, dim, Activation::kNone, Activation::kNone);
-  Product(dim, 4 * dim, Activation::kGelu, Activation::kNone);
-  Product(4 * dim, dim, Activation::kNone, Activation::kGelu);
+  Product({.in = dim, .out = 3 * dim});
+  Product({.in = dim, .out = dim});
+  Product({.in = dim, .out = 4 * dim, .activation = Activation::kGelu});
+  Product({.in = 4 * dim, .out = dim, .input_activation = Activation::kGelu});
+}
+
+// GPT-2's words: as many as are a multiple of 64, as it has, and these without padding.
+void Bench::Head(int64_t dim) {
+  constexpr int64_t kWords = 50257;
+  const LinearShape head = {.in = dim, .out = kVocab, .weight_transposed = true, .bias = false};
+  Product(head);
+  LinearShape odd = head;
+  odd.out = kWords;
+  odd.padded_out = PaddedWidth(kWords, k_.head_limits);
+  Product(odd);
+  odd.padded_out = 0;
+  Product(odd);
 }
 
 }  // namespace

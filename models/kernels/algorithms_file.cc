@@ -56,18 +56,20 @@ bool ParseWords(absl::string_view text, ProductAlgorithm::Words* words) {
 
 Json ProductJson(const ProductAlgorithm& product) {
   const cuda::MatmulShape& shape = product.shape;
-  return {{"m", shape.m},
-          {"k", shape.k},
-          {"n", shape.n},
-          {"in", DTypeName(shape.in)},
-          {"out", DTypeName(shape.out)},
-          {"a_transposed", shape.a_transposed},
-          {"b_transposed", shape.b_transposed},
-          {"adds", shape.adds},
-          {"epilogue", NameOf(shape.epilogue)},
-          {"algorithm", FormatWords(product.words)},
-          {"seconds", product.seconds},
-          {"first_seconds", product.first_seconds}};
+  Json json = {{"m", shape.m},
+               {"k", shape.k},
+               {"n", shape.n},
+               {"in", DTypeName(shape.in)},
+               {"out", DTypeName(shape.out)},
+               {"a_transposed", shape.a_transposed},
+               {"b_transposed", shape.b_transposed},
+               {"adds", shape.adds},
+               {"epilogue", NameOf(shape.epilogue)},
+               {"algorithm", FormatWords(product.words)},
+               {"seconds", product.seconds},
+               {"first_seconds", product.first_seconds}};
+  if (shape.a_stride != 0) json["a_stride"] = shape.a_stride;
+  return json;
 }
 
 // Fields that must be there, of types that FieldReader only has as optional ones.
@@ -111,6 +113,8 @@ absl::StatusOr<ProductAlgorithm> ReadProduct(const nlohmann::json& json, absl::s
   ReadDType("in", &reader, &shape.in);
   ReadDType("out", &reader, &shape.out);
   ReadFlag("a_transposed", &reader, &shape.a_transposed);
+  const int64_t a_row = shape.a_transposed ? shape.m : shape.k;
+  if (json.contains("a_stride")) reader.Count("a_stride", a_row + 1, kMostRows, &shape.a_stride);
   ReadFlag("b_transposed", &reader, &shape.b_transposed);
   ReadFlag("adds", &reader, &shape.adds);
   ReadEpilogue(&reader, &shape.epilogue);

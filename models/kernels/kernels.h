@@ -35,6 +35,13 @@ struct LinearShape {
   Activation activation = Activation::kNone;        // applied to y; see Forward
   Activation input_activation = Activation::kNone;  // what made x; see BackwardInput
   bool add_input_grad = false;  // see BackwardInput; not with an input_activation
+  // Where not 0: the length of a row of y and dy, more than `out`, and the rows of W, which is stored
+  // [padded_out, in]. Rows of W behind the outputs are 0, and so is what lies behind them in y and
+  // must be in dy. Only of kernels whose HeadLimits have a width_unit, where W is transposed, without
+  // a bias, activations and residuals. The gradient of W is not padded.
+  int64_t padded_out = 0;
+
+  int64_t out_width() const { return padded_out == 0 ? out : padded_out; }
 };
 
 // One matrix product with its two gradients, its algorithms fixed at creation. Objects are not
@@ -140,8 +147,13 @@ struct CrossEntropyShape {
   int64_t rows = 0;
   int64_t classes = 0;
   int64_t padding = 0;  // rows behind them that have no target, but a gradient, which is 0
+  // Where not 0: the length of a row. What lies in it behind the classes is not read, and its gradient
+  // is 0.
+  int64_t width = 0;
   // Where not 0, the logits have been through soft_cap, and their gradient is that of before.
   float soft_cap = 0;
+
+  int64_t row_width() const { return width == 0 ? classes : width; }
 };
 
 struct AdamWStep {
@@ -284,7 +296,8 @@ struct Kernels {
   // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows
   // whose largest logit (the first of equals) is the target. With `accumulate`, both continue from
   // what is there, as if its rows came before; neither is written where `loss` is null. Where
-  // `grad_scale` is not 0, logits [rows + padding, classes] become grad_scale * (softmax - onehot).
+  // `grad_scale` is not 0, logits [rows + padding, row_width()] become their gradients, grad_scale *
+  // (softmax - onehot).
   void (*cross_entropy)(Stream, const CrossEntropyShape& shape, void* logits,
                         const int32_t* targets, float grad_scale, bool accumulate, double* loss,
                         int64_t* correct, void* workspace);

@@ -16,9 +16,13 @@ class Embedding : public LayerBase {
         scale_(config.embedding_scale) {
     decl_.name = "embedding";
     const DecoderNames names = NamesOf(config);
-    tokens_table_ = AddTable(names.token_table, vocab_, config.initializer_range);
+    // A head that has this very table reads as many rows as it pads its own to.
+    const int64_t rows_of_head =
+        config.tied_head ? PaddedWidth(vocab_, kernels().head_limits) : vocab_;
+    tokens_table_ =
+        AddTable(names.token_table, vocab_, rows_of_head - vocab_, config.initializer_range);
     if (config.learned_positions)
-      positions_table_ = AddTable(names.position_table, max_seq_, config.initializer_range);
+      positions_table_ = AddTable(names.position_table, max_seq_, 0, config.initializer_range);
     const bool frozen = IsFrozen(tokens_table_);  // and with it the positions (trainable.h)
     const size_t work = frozen ? 0 : kernels().embedding_backward_workspace(rows(), vocab_);
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch, {work});
@@ -49,13 +53,14 @@ class Embedding : public LayerBase {
   }
 
  private:
-  int AddTable(const char* name, int64_t entries, float stddev) {
+  int AddTable(const char* name, int64_t entries, int64_t padding, float stddev) {
     return AddParameter({.name = name,
                          .shape = {entries, dim_},
                          .init = ParameterDecl::Init::kNormal,
                          .stddev = stddev,
                          .decay = true,
-                         .tied_to = ""});
+                         .tied_to = "",
+                         .padding = padding * dim_});
   }
   static const int32_t* Tokens(const LayerCall& call) {
     return static_cast<const int32_t*>(call.input);

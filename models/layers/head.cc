@@ -26,8 +26,10 @@ class Head : public NormedLayer {
     norm_ = AddNorm("", names.final_norm);
     const LinearParameters parameters{names.head_table, "", config.initializer_range,
                                       config.tied_head ? names.token_table : ""};
-    lm_head_ =
-        AddLinear(dim(), vocab_, parameters, {.rows = blocks.rows, .weight_transposed = true});
+    lm_head_ = AddLinear(dim(), vocab_, parameters,
+                         {.rows = blocks.rows,
+                          .weight_transposed = true,
+                          .padded_out = PaddedWidth(vocab_, kernels().head_limits)});
     normed_ = AddTensor("a", dtype(), {blocks.padded_rows(), dim()}, lm_head_->input_life(),
                         /*restorable=*/trains_map());
     decl_.input_dtype = dtype();
@@ -35,7 +37,8 @@ class Head : public NormedLayer {
     decl_.input_use = LastUse::kInputGrad;  // the norm's backward
   }
 
-  int64_t vocab() const { return vocab_; }
+  // Of a block's logits; rows may be longer than the vocabulary, with zeros at their end.
+  Shape logits_shape() const { return {blocks_.rows, width()}; }
   bool trains_map() const { return lm_head_->weight_grad_reads_input(); }
   const HeadBlocks& blocks() const { return blocks_; }
   const Norm& norm() const { return norm_; }
@@ -63,7 +66,7 @@ class Head : public NormedLayer {
   void Multiply(const LayerCall& call, int64_t block, void* logits, void* workspace) {
     lm_head_->Forward(call, Normed(call, block), nullptr, logits, nullptr, workspace);
     if (soft_cap_ == 0) return;
-    kernels().soft_cap(call.stream, dtype(), blocks_.rows * vocab_, soft_cap_, logits);
+    kernels().soft_cap(call.stream, dtype(), blocks_.rows * width(), soft_cap_, logits);
   }
 
   // Turns a block's logits into their gradient, unless the loss has no scale, and adds its losses;
@@ -76,6 +79,7 @@ class Head : public NormedLayer {
                                   .rows = real,
                                   .classes = vocab_,
                                   .padding = blocks_.rows - real,
+                                  .width = width(),
                                   .soft_cap = soft_cap_};
     kernels().cross_entropy(call.stream, shape, logits, call.targets + first, call.loss_scale,
                             /*accumulate=*/block > 0, loss, call.correct, workspace);
@@ -88,14 +92,23 @@ class Head : public NormedLayer {
       const int64_t block = row / blocks_.rows, in_block = row % blocks_.rows;
       const int64_t some = std::min(blocks_.rows - in_block, first_row + count - row);
       Multiply(call, block, logits, workspace);
-      kernels().copy(call.stream, At(out, (row - first_row) * vocab_),
-                     At(logits, in_block * vocab_),
-                     static_cast<size_t>(some * vocab_ * SizeOf(dtype())));
+      CopyRows(call, some, At(logits, in_block * width()), At(out, (row - first_row) * vocab_));
       row += some;
     }
   }
 
  private:
+  int64_t width() const { return lm_head_->out_width(); }
+
+  // Without what is behind the vocabulary.
+  void CopyRows(const LayerCall& call, int64_t rows, void* logits, void* out) const {
+    const int64_t at_once = width() == vocab_ ? rows : 1;
+    for (int64_t row = 0; row < rows; row += at_once) {
+      kernels().copy(call.stream, At(out, row * vocab_), At(logits, row * width()),
+                     static_cast<size_t>(at_once * vocab_ * SizeOf(dtype())));
+    }
+  }
+
   void* At(void* tensor, int64_t element) const {
     return static_cast<std::byte*>(tensor) + element * SizeOf(dtype());
   }
@@ -115,7 +128,7 @@ class WholeHead : public Head {
   WholeHead(const DecoderConfig& config, const LayerContext& context)
       : Head(config, context, {.rows = context.batch.rows(), .count = 1}) {
     logits_ =
-        AddTensor("logits", dtype(), {rows(), vocab()},
+        AddTensor("logits", dtype(), logits_shape(),
                   trains_map() ? Lifetime::kForwardToWeightGrad : Lifetime::kForwardToInputGrad);
     d_normed_ = AddTensor("da", dtype(), {rows(), dim()}, Lifetime::kInputGradScratch);
     const Linear& kernel = map().kernel();
@@ -163,8 +176,7 @@ class BlockedHead : public Head {
       : Head(config, context, blocks) {
     d_normed_ =
         AddTensor("da", dtype(), {blocks.padded_rows(), dim()}, Lifetime::kForwardToInputGrad);
-    const Shape logits = {blocks.rows, vocab()};
-    forward_logits_ = AddTensor("logits", dtype(), logits, Lifetime::kForwardScratch);
+    forward_logits_ = AddTensor("logits", dtype(), logits_shape(), Lifetime::kForwardScratch);
     const Linear& kernel = map().kernel();
     forward_workspace_ = AddWorkspace(
         "forward_workspace", Lifetime::kForwardScratch,
@@ -172,7 +184,7 @@ class BlockedHead : public Head {
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {norm().backward_workspace()});
     if (!trains_map()) return;
-    weight_logits_ = AddTensor("logits", dtype(), logits, Lifetime::kWeightGradScratch);
+    weight_logits_ = AddTensor("logits", dtype(), logits_shape(), Lifetime::kWeightGradScratch);
     weight_workspace_ = AddWorkspace(
         "weight_grad_workspace", Lifetime::kWeightGradScratch,
         {kernel.forward_workspace(), entropy_workspace(), kernel.weight_grad_workspace()});

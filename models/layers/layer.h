@@ -57,8 +57,12 @@ struct ParameterDecl {
                         // null in its place
   // kBFloat16 of what is frozen (Adaptation::base_dtype), or where master weights are split.
   DType dtype = DType::kFloat32;
+  // Elements behind those of the shape, in the memory that LayerCall::parameters points at: 0, and
+  // only read. Neither gradients nor optimizers' states have them, nor what a rank audits.
+  int64_t padding = 0;
 
   int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }
+  int64_t stored_bytes() const { return bytes() + padding * SizeOf(dtype); }
   // Trained, and bf16: the other half of the fp32 value is part of the optimizer's state.
   bool is_split() const { return !frozen && dtype == DType::kBFloat16; }
   int64_t low_half_bytes() const {

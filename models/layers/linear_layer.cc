@@ -39,8 +39,11 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   weight.stddev = parameters.stddev;
   weight.decay = true;
   weight.tied_to = parameters.tied_to;
+  if (shape.padded_out == out_width) shape.padded_out = 0;
+  weight.padding = (shape.out_width() - out_width) * in_width;
   map->weight_ = AddParameter(std::move(weight));
   shape.weight_dtype = TypeOf(map->weight_);
+  map->out_width_ = shape.out_width();
   map->linear_ = kernels().make_linear(shape);
   map->packed_offset_ = AddPacked(map->linear_->packed_bytes());
   map->weight_frozen_ = IsFrozen(map->weight_);

@@ -32,6 +32,8 @@ class LinearLayer : public LayerBase {
   class Map {
    public:
     const Linear& kernel() const { return *linear_; }
+    // Elements of a row of y.
+    int64_t out_width() const { return out_width_; }
     // Whether BackwardWeight reads its x, and its dy: not where nobody takes the gradients that are
     // made of them.
     bool weight_grad_reads_input() const { return !weight_frozen_ || adapter_.has_value(); }
@@ -66,6 +68,7 @@ class LinearLayer : public LayerBase {
     void* PackedWeight(const LayerCall& call) const;
 
     std::unique_ptr<Linear> linear_;
+    int64_t out_width_ = 0;
     std::optional<Adapter> adapter_;
     bool weight_frozen_ = false;
     bool bias_frozen_ = true;  // or there is none

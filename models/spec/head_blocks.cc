@@ -21,4 +21,8 @@ HeadBlocks HeadBlocksOf(int64_t rows, int64_t vocab, const HeadLimits& limits) {
   return {.rows = block, .count = CeilDiv(rows, block)};
 }
 
+int64_t PaddedWidth(int64_t vocab, const HeadLimits& limits) {
+  return CeilDiv(vocab, limits.width_unit) * limits.width_unit;
+}
+
 }  // namespace sluice

@@ -20,6 +20,8 @@ struct HeadBlocks {
 struct HeadLimits {
   int64_t whole = 0;  // the most that are whole
   int64_t block = 0;  // the most of a block otherwise
+  // Rows of logits are a multiple of it long.
+  int64_t width_unit = 1;
 };
 
 // Of processors. Whole: 320 MiB of fp32. Qwen3-0.6B's (151,936 words) for 512 tokens are, since a
@@ -30,12 +32,18 @@ inline constexpr HeadLimits kProcessorHead{.whole = int64_t{80} << 20, .block = 
 // Of GPUs, which have more memory to the FLOP, and whose products have their peak at some thousand
 // rows. Whole: 2 GiB of bf16, as GPT-2's (50,304 words) for 16,384 tokens are: on an H200 they take
 // 5 ms where 16 blocks of 1,025 rows take 7.6, most of it in adding up the blocks' weight gradients.
-// A block: 512 MiB of bf16.
-inline constexpr HeadLimits kGpuHead{.whole = int64_t{1} << 30, .block = int64_t{1} << 28};
+// A block: 512 MiB of bf16. Tensor cores multiply matrices at their full speed where all rows begin,
+// and end, at multiples of 16 bytes (cuBLAS, section 2.1.12); tiles are 64 columns or more. GPT-2's
+// 50,257 words take rows of 50,304.
+inline constexpr HeadLimits kGpuHead{
+    .whole = int64_t{1} << 30, .block = int64_t{1} << 28, .width_unit = 64};
 
 // Follows from the shape and the kind of device alone, for layers and plans alike. Requires positive
 // numbers.
 HeadBlocks HeadBlocksOf(int64_t rows, int64_t vocab, const HeadLimits& limits = kProcessorHead);
+
+// The length of a row of logits that may be longer than the vocabulary.
+int64_t PaddedWidth(int64_t vocab, const HeadLimits& limits);
 
 }  // namespace sluice
 

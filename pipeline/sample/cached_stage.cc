@@ -117,7 +117,7 @@ absl::Status CachedStage::PlaceParameters(const std::vector<std::unique_ptr<Laye
     for (size_t p = 0; p < decls.size(); ++p) {
       const void* const host = parameters_[i][p];
       if (copied.try_emplace(host, Copied{bytes, decls[p].bytes()}).second)
-        bytes += AlignUp(decls[p].bytes());
+        bytes += AlignUp(decls[p].stored_bytes());
     }
   }
   absl::StatusOr<Arena> arena = Arena::Allocate(*layers_.device, bytes);

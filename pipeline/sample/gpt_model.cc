@@ -101,7 +101,7 @@ absl::StatusOr<GptModel::Files> GptModel::AllocateParameters() {
     for (const ParameterDecl& decl : layer) {
       if (!decl.tied_to.empty()) continue;
       stored[decl.name] = bytes;
-      bytes += AlignUp(decl.bytes());
+      bytes += AlignUp(decl.stored_bytes());
     }
   }
   absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), bytes);

@@ -270,6 +270,18 @@ TEST(Roofline, ExpectedSecondsOfProductsAreThoseOfBenchmarks) {
   }
 }
 
+// GPT-2's 50,257 words are multiplied as 50,304 are, but for the gradient of the last of them.
+TEST(Roofline, AnOddVocabularyTakesAsLongAsAnEvenOne) {
+  ModelSpec odd = Gpt();
+  std::get<DecoderConfig>(odd.config).vocab = 50257;
+  const auto sum = [](const ModelSpec& spec) {
+    return Sum(Record(spec).Step(kMicroBatches, Recompute::kNone), H200());
+  };
+  const LaunchSum even = sum(Gpt()), one = sum(odd);
+  EXPECT_EQ(one.launches, even.launches + kMicroBatches);
+  EXPECT_NEAR(one.expected_seconds / even.expected_seconds, 1, 0.005);
+}
+
 AttentionShape ShapeOf(const std::string& name) {
   for (const AttentionCase& each : kAttentionCases) {
     if (name == each.name) return each.shape;

@@ -103,14 +103,15 @@ template <class T>
 void CrossEntropyOf(const CrossEntropyShape& shape, RowRange range, T* logits,
                     const int32_t* targets, float grad_scale, RowResult* results) {
   const auto classes = static_cast<size_t>(shape.classes);
+  const auto width = static_cast<size_t>(shape.row_width());
   for (int64_t r = range.first; r < range.end; ++r) {
-    T* const row = logits + r * shape.classes;
+    T* const row = logits + r * shape.row_width();
     const bool counts = r < shape.rows && targets[r] >= 0;
     if (counts) {
       results[r] = RowOf(classes, row, static_cast<size_t>(targets[r]), grad_scale, shape.soft_cap);
-    } else if (grad_scale != 0) {
-      StoreZeros(classes, row);
     }
+    const size_t computed = counts ? classes : 0;
+    if (grad_scale != 0) StoreZeros(width - computed, row + computed);
   }
 }
 

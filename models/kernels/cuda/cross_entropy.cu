@@ -29,8 +29,8 @@ void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
       using T = std::remove_pointer_t<decltype(type)>;
       const auto launch = [&]<auto kKernel>(BlockSize block) {
         Launch("cross_entropy", stream, static_cast<unsigned>(touched), block, kKernel, shape.rows,
-               shape.classes, static_cast<T*>(logits), targets, grad_scale, shape.soft_cap,
-               row_loss, row_correct);
+               shape.classes, shape.row_width(), static_cast<T*>(logits), targets, grad_scale,
+               shape.soft_cap, row_loss, row_correct);
       };
       if constexpr (aligned.value) {
         const int64_t row_bytes = EntropyRowBytes(shape.classes, sizeof(T));

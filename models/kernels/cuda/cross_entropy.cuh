@@ -89,11 +89,11 @@ __device__ inline float CapSlope(float capped, float inverse_cap) {
 
 // A row without a target: it counts nowhere, and its gradient, where one is wanted, is 0.
 template <bool kAligned, class T>
-__device__ inline void SkipRow(int64_t start, int64_t classes, bool gradient, T* row) {
+__device__ inline void SkipRow(int64_t start, int64_t width, bool gradient, T* row) {
   if (!gradient) return;
   const float zeros[kPart] = {};
-  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
-    StorePart<whole.value>(zeros, i, classes, row);
+  ForParts<kAligned, kPart>(start, kEntropyValues, width, [&](auto whole, int64_t i) {
+    StorePart<whole.value>(zeros, i, width, row);
   });
 }
 
@@ -144,23 +144,24 @@ class KeptRow {
   T* kept_;
 };
 
-// kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
+// A row is `width` long, of which `classes` are logits. kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
 // parts then begin `shift` values before it. kKept: whole parts are kept in shared memory. Neither
 // changes what is computed, nor its order.
 template <bool kAligned, bool kKept, class T>
 __global__ void __launch_bounds__(kEntropyThreads, kEntropyBlocks)
-    CrossEntropyKernel(int64_t rows, int64_t classes, T* logits, const int32_t* targets,
-                       float grad_scale, float soft_cap, double* row_loss, int32_t* row_correct) {
+    CrossEntropyKernel(int64_t rows, int64_t classes, int64_t width, T* logits,
+                       const int32_t* targets, float grad_scale, float soft_cap, double* row_loss,
+                       int32_t* row_correct) {
   static_assert(kAligned || !kKept);
   __shared__ RowSoftmax of_warp[kEntropyWarps];
   __shared__ RowResult of_row;
   const int64_t row = blockIdx.x;
-  T* const at = logits + row * classes;
-  const int64_t shift = row * classes % kPart;
+  T* const at = logits + row * width;
+  const int64_t shift = row * width % kPart;
   const int64_t start = static_cast<int64_t>(threadIdx.x) * kPart - shift;
   const int64_t target = row < rows ? targets[row] : -1;
   if (target < 0) {
-    SkipRow<kAligned>(start, classes, grad_scale != 0, at);
+    SkipRow<kAligned>(start, width, grad_scale != 0, at);
     if (row < rows && threadIdx.x == 0) row_loss[row] = row_correct[row] = 0;
     return;
   }
@@ -212,6 +213,9 @@ __global__ void __launch_bounds__(kEntropyThreads, kEntropyBlocks)
       }
       StorePart<whole.value>(values, i, classes, at);
     });
+  }
+  if (grad_scale != 0) {
+    for (int64_t i = classes + threadIdx.x; i < width; i += kEntropyThreads) Narrow(0.0f, at + i);
   }
   if (!has_target) return;
   const double loss = log(static_cast<double>(of_row.softmax.sum)) +

@@ -14,6 +14,15 @@ inline bool RoundsBias(const LinearShape& shape) {
   return shape.bias && shape.dtype == DType::kBFloat16;
 }
 
+// bf16 values in 16 bytes.
+constexpr int64_t kAlignedOutputs = 8;
+// The first outputs, the gradients of whose weights are one product: all of them, but where y is
+// padded a multiple of kAlignedOutputs, if there are as many.
+inline int64_t AlignedOutputs(const LinearShape& shape) {
+  if (shape.padded_out == 0 || shape.out < kAlignedOutputs) return shape.out;
+  return shape.out / kAlignedOutputs * kAlignedOutputs;
+}
+
 // Whether the input's gradient takes GELU' with its product. cuBLASLt's is good to 17 bits (seen on
 // an H200), enough for bf16 only, and takes rows of multiples of 8 values.
 inline bool FusesGelu(const LinearShape& shape) {

@@ -146,7 +146,7 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void*, const int32_t*,
                   bool, double* loss, int64_t*, void*) {
   constexpr int64_t kRowResult = sizeof(double) + sizeof(int32_t);
   const bool gradient = grad_scale != 0;
-  const int64_t row = shape.classes * SizeOf(shape.dtype);
+  const int64_t row = shape.row_width() * SizeOf(shape.dtype);
   if (shape.rows + (gradient ? shape.padding : 0) > 0) {
     // A row that does not fit into shared memory is read again where its gradient is written.
     const bool kept =

@@ -18,23 +18,24 @@ class RecordedLinear : public Linear {
   explicit RecordedLinear(const LinearShape& shape) : shape_(shape) {}
 
   size_t packed_bytes() const override {
-    return cuda::CopiesWeight(shape_) ? cuda::WorkBytes(weights() * SizeOf(shape_.dtype)) : 0;
+    return cuda::CopiesWeight(shape_) ? cuda::WorkBytes(padded_weights() * SizeOf(shape_.dtype))
+                                      : 0;
   }
   size_t forward_workspace() const override { return 0; }
   size_t input_grad_workspace() const override { return 0; }
   size_t weight_grad_workspace() const override { return 0; }
 
   void Pack(Stream, const void*, void*) override {
-    if (cuda::CopiesWeight(shape_)) RoundToBFloat16(weights());
+    if (cuda::CopiesWeight(shape_)) RoundToBFloat16(padded_weights());
   }
 
   void Forward(Stream, const void*, const void*, const void*, const float*, const void* residual,
                void*, void* activated, void*) override {
     if (cuda::RoundsBias(shape_)) RoundToBFloat16(shape_.out);
-    const int64_t result = shape_.rows * shape_.out * (residual == nullptr ? 1 : 2);
-    Product(KernelKind::kProductForward, operand(shape_.rows * shape_.in) + operand(weights()) +
-                                             operand(result) +
-                                             (shape_.bias ? operand(shape_.out) : 0));
+    const int64_t result = shape_.rows * shape_.out_width() * (residual == nullptr ? 1 : 2);
+    Product(KernelKind::kProductForward, padded_weights(),
+            operand(shape_.rows * shape_.in) + operand(padded_weights()) + operand(result) +
+                (shape_.bias ? operand(shape_.out) : 0));
     if (activated == nullptr) return;
     ActivationForward(shape_.dtype, shape_.activation, shape_.rows * shape_.out);
   }
@@ -42,36 +43,41 @@ class RecordedLinear : public Linear {
   void BackwardInput(Stream, const void*, const void*, const void*, const void*, void*,
                      void*) override {
     const int64_t n = shape_.rows * shape_.in;
-    const int64_t bytes = operand(shape_.rows * shape_.out) + operand(weights()) +
+    const int64_t bytes = operand(shape_.rows * shape_.out_width()) + operand(padded_weights()) +
                           operand(n) * (shape_.add_input_grad ? 2 : 1);
     if (cuda::FusesGelu(shape_)) {
-      return Product(KernelKind::kProductInputGradGelu, bytes + operand(n));
+      return Product(KernelKind::kProductInputGradGelu, padded_weights(), bytes + operand(n));
     }
-    Product(KernelKind::kProductInputGrad, bytes);
+    Product(KernelKind::kProductInputGrad, padded_weights(), bytes);
     if (shape_.input_activation == Activation::kNone) return;
     ActivationBackward(shape_.dtype, shape_.input_activation, n, /*in_place=*/true);
   }
 
   void BackwardWeight(Stream, const void*, const void*, float* dw, float* db, bool accumulate,
                       void*) override {
-    if (dw != nullptr) {
-      Product(KernelKind::kProductWeightGrad, operand(shape_.rows * (shape_.in + shape_.out)) +
-                                                  weights() * kFloat * (accumulate ? 2 : 1));
-    }
+    const int64_t first = cuda::AlignedOutputs(shape_);
+    if (dw != nullptr) WeightGrad(first, accumulate);
+    if (dw != nullptr && first < shape_.out) WeightGrad(shape_.out - first, accumulate);
     if (db == nullptr) return;
     ColumnSums(shape_.dtype, shape_.rows, shape_.out, accumulate);
   }
 
  private:
   int64_t weights() const { return shape_.in * shape_.out; }
+  int64_t padded_weights() const { return shape_.in * shape_.out_width(); }
   int64_t operand(int64_t n) const { return n * SizeOf(shape_.dtype); }
 
-  void Product(KernelKind kind, int64_t bytes) const {
-    LaunchRecord::Add(
-        {.kind = kind,
-         .flops = 2 * static_cast<double>(shape_.rows) * static_cast<double>(weights()),
-         .arithmetic = shape_.dtype,
-         .bytes = static_cast<double>(bytes)});
+  void WeightGrad(int64_t outputs, bool accumulate) const {
+    const int64_t weights = shape_.in * outputs;
+    Product(KernelKind::kProductWeightGrad, weights,
+            operand(shape_.rows * (shape_.in + outputs)) + weights * kFloat * (accumulate ? 2 : 1));
+  }
+
+  void Product(KernelKind kind, int64_t weights, int64_t bytes) const {
+    LaunchRecord::Add({.kind = kind,
+                       .flops = 2 * static_cast<double>(shape_.rows) * static_cast<double>(weights),
+                       .arithmetic = shape_.dtype,
+                       .bytes = static_cast<double>(bytes)});
   }
 
   const LinearShape shape_;

@@ -65,7 +65,7 @@ struct LayerBench::Offsets {
     int64_t most_blocks = 0;
     for (const ParameterDecl& parameter : decl.parameters) {
       const int64_t trained = TrainedElements(parameter);
-      parameters.push_back(Take(parameter.bytes()));
+      parameters.push_back(Take(parameter.stored_bytes()));
       for (std::vector<int64_t>* of : {&gradients, &moments1, &moments2})
         of->push_back(Take(trained * SizeOf(DType::kFloat32)));
       const int64_t tied = parameter.tied_to.empty() ? 0 : trained;

@@ -56,7 +56,7 @@ class RecordedLayer {
     for (const TensorDecl& tensor : decl.tensors)
       tensors_.push_back(addresses.Take(tensor.bytes()));
     for (const ParameterDecl& parameter : decl.parameters) {
-      parameters_.push_back(addresses.Take(parameter.bytes()));
+      parameters_.push_back(addresses.Take(parameter.stored_bytes()));
       auto* const gradient = addresses.Take<float>(TrainedElements(parameter) * kFloat);
       gradients_.push_back(parameter.frozen ? nullptr : gradient);
     }

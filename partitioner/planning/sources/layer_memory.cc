@@ -48,9 +48,9 @@ void SetParameterBytes(const LayerDecl& decl, OptimizerKind optimizer, LayerCost
   for (const ParameterDecl& parameter : decl.parameters) {
     const int64_t state = StateBytes(parameter, optimizer);
     const int64_t gradients = SizeOf(DType::kFloat32) * TrainedElements(parameter);
-    cost->parameter_bytes += parameter.bytes() + state + gradients;
+    cost->parameter_bytes += parameter.stored_bytes() + state + gradients;
     if (parameter.tied_to.empty()) continue;
-    cost->tied_bytes += parameter.bytes() + state;
+    cost->tied_bytes += parameter.stored_bytes() + state;
     cost->tied_state_bytes += state;
     cost->tied_gradient_bytes += gradients;
   }

@@ -216,8 +216,8 @@ class Layout {
       for (const ParameterDecl& parameter : Decl(local).parameters) {
         // All versions and copies of a weight that never changes have one place.
         const int64_t place = parameter.frozen
-                                  ? frozen_.Find(parameter, 0, parameter.bytes(), &shelf_)
-                                  : Place(parameter, local, parameter.bytes(), &trained);
+                                  ? frozen_.Find(parameter, 0, parameter.stored_bytes(), &shelf_)
+                                  : Place(parameter, local, parameter.stored_bytes(), &trained);
         of_layer.push_back(place);
       }
     }

@@ -22,6 +22,7 @@ ProductAlgorithms Two() {
                                      .n = 2304,
                                      .in = DType::kBFloat16,
                                      .out = DType::kFloat32,
+                                     .a_stride = 832,
                                      .a_transposed = true,
                                      .adds = true};
   ProductAlgorithms two;
@@ -63,6 +64,7 @@ TEST(AlgorithmsFile, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(Refusal("\"version\": 1", "\"version\": 2"), HasSubstr("expected 1"));
   EXPECT_THAT(Refusal("\"NVIDIA H200\"", "200"), HasSubstr("expected a string"));
   EXPECT_THAT(Refusal("\"m\": 16384", "\"m\": 0"), HasSubstr("field 'm' is 0"));
+  EXPECT_THAT(Refusal("\"a_stride\": 832", "\"a_stride\": 767"), HasSubstr("'a_stride' is 767"));
   EXPECT_THAT(Refusal("\"in\": \"bf16\"", "\"in\": \"fp8\""),
               HasSubstr("expected \"fp32\" or \"bf16\""));
   EXPECT_THAT(Refusal("\"adds\": false", "\"adds\": 0"), HasSubstr("expected true or false"));

@@ -154,6 +154,37 @@ TEST(CrossEntropyTest, PaddingHasAGradientOfZero) {
   }
 }
 
+// Of a vocabulary that is padded: what is behind it is not read, and gets a gradient of 0.
+TEST(CrossEntropyTest, RowsMayBeLongerThanTheVocabulary) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [classes, width] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 64}, {17, 20}, {300, 320}, {5000, 5056}, {70'000, 70'016}}) {
+      constexpr int64_t kRows = 4, kPadding = 1;
+      const Values values = Rounded(RandomMatrix(kRows, classes, 6, -8, 8), dtype);
+      std::vector<int32_t> targets = Targets(kRows, classes);
+      targets[1] = static_cast<int32_t>(classes - 1);
+      targets[2] = -1;
+      const twin::Loss want = twin::CrossEntropy(kRows, classes, values, targets);
+      Tensor logits(dtype, Values(static_cast<size_t>((kRows + kPadding) * width), std::nan("")));
+      Values gradient((kRows + kPadding) * static_cast<size_t>(width));
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t c = 0; c < classes; ++c) {
+          const auto from = static_cast<size_t>(r * classes + c);
+          const auto to = static_cast<size_t>(r * width + c);
+          logits.Set(to, values[from]);
+          gradient[to] = want.dlogits[from];
+        }
+      }
+      const CrossEntropyShape shape{
+          .dtype = dtype, .rows = kRows, .classes = classes, .padding = kPadding, .width = width};
+      const Result got = Compute(shape, targets, 1, &logits);
+      EXPECT_NEAR(got.loss, want.sum, 1e-6 * (1 + want.sum)) << classes;
+      EXPECT_EQ(got.correct, want.correct) << classes;
+      ExpectClose(logits, gradient, 4 * Epsilon(dtype), 1e-7, "dlogits");
+    }
+  }
+}
+
 // A head that computes its rows in blocks must add up the losses that it would in one.
 TEST(CrossEntropyTest, BlocksOfRowsContinueTheSums) {
   constexpr int64_t kRows = 11, kClasses = 37;

@@ -194,6 +194,74 @@ TEST_P(LinearTest, WeightsOfTheProductsTypeAreUsedAsTheyAre) {
   }
 }
 
+// Values of rows that are `to` long from rows that are `from` long; what is new is 0.
+Values Widened(const Values& values, int64_t from, int64_t to) {
+  Values wide;
+  for (size_t i = 0; i < values.size(); i += static_cast<size_t>(from)) {
+    const auto row = values.begin() + static_cast<std::ptrdiff_t>(i);
+    wide.insert(wide.end(), row, row + from);
+    wide.resize(wide.size() + static_cast<size_t>(to - from));
+  }
+  return wide;
+}
+
+// Outputs of which 8, the fewest that are multiplied by themselves, are none, some and all.
+TEST(PaddedLinearTest, IsTheProductWithoutPaddingAndZeros) {
+  const int64_t unit = KernelsUnderTest().head_limits.width_unit;
+  if (unit == 1) GTEST_SKIP() << "these kernels do not pad";
+  const int64_t sizes[][3] = {{5, 16, 17}, {33, 24, 3}, {7, 8, 40}, {20, 48, 257}, {1, 1, 1}};
+  for (const auto& size : sizes) {
+    SCOPED_TRACE(testing::Message() << size[0] << ", " << size[1] << ", " << size[2]);
+    LinearShape shape = {.rows = size[0],
+                         .in = size[1],
+                         .out = size[2],
+                         .dtype = DType::kBFloat16,
+                         .weight_transposed = true,
+                         .bias = false};
+    shape.padded_out = PaddedWidth(shape.out, KernelsUnderTest().head_limits);
+    const Operands values(shape);
+    const std::unique_ptr<Linear> linear = KernelsUnderTest().make_linear(shape);
+    Values rows = values.weight;  // and rows of zeros
+    rows.resize(static_cast<size_t>(shape.in * shape.padded_out));
+    const Tensor weight(shape.weight_dtype, rows), x(shape.dtype, values.x);
+    const Tensor dy(shape.dtype, Widened(values.dy, shape.out, shape.padded_out));
+    Workspace packed(linear->packed_bytes());
+    linear->Pack({}, weight.data(), packed.data());
+
+    Tensor y(shape.dtype, static_cast<size_t>(shape.rows * shape.padded_out));
+    Workspace forward(linear->forward_workspace());
+    linear->Forward({}, x.data(), weight.data(), packed.data(), nullptr, nullptr, y.data(), nullptr,
+                    forward.data());
+    const Values product =
+        twin::Product(shape.rows, shape.in, shape.out, values.x, false, values.seen_weight, true);
+    ExpectClose(y, Widened(product, shape.out, shape.padded_out), Epsilon(shape.dtype),
+                SumTolerance(shape.in), "y");
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      for (int64_t o = shape.out; o < shape.padded_out; ++o)
+        ASSERT_EQ(y.Get(static_cast<size_t>(r * shape.padded_out + o)), 0);
+    }
+
+    Tensor dx(shape.dtype, values.x.size());
+    Workspace input_grad(linear->input_grad_workspace());
+    linear->BackwardInput({}, dy.data(), weight.data(), packed.data(), nullptr, dx.data(),
+                          input_grad.data());
+    ExpectClose(
+        dx,
+        twin::Product(shape.rows, shape.out, shape.in, values.dy, false, values.seen_weight, false),
+        2 * Epsilon(shape.dtype), 2 * SumTolerance(shape.out), "dx");
+
+    Tensor dw(DType::kFloat32, values.weight.size());
+    Workspace weight_grad(linear->weight_grad_workspace());
+    Values want = twin::Product(shape.out, shape.rows, shape.in, values.dy, true, values.x, false);
+    for (const bool accumulate : {false, true}) {
+      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), nullptr, accumulate,
+                             weight_grad.data());
+      for (double& value : want) value *= accumulate ? 2 : 1;
+      ExpectClose(dw, want, 1e-6, SumTolerance(2 * shape.rows), "dW");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest, testing::ValuesIn(Cases()),
                          [](const auto& param_info) {
                            const LinearShape& s = param_info.param.shape;

@@ -94,6 +94,12 @@ class HeadAlone {
     }
     return logits;
   }
+  int64_t LogitsWidth() const {
+    for (const TensorDecl& tensor : runner_.decl().tensors) {
+      if (tensor.name == "logits") return tensor.shape.back();
+    }
+    return 0;
+  }
   std::vector<int32_t>& targets() { return targets_; }
   OwnBuffer& input() { return input_; }
   LayerRunner& runner() { return runner_; }
@@ -150,6 +156,48 @@ TEST(HeadTest, BlocksGiveWhatTheWholeGives) {
         }
       }
     }
+  }
+}
+
+// The reference's kernels, whose rows of logits are a multiple of 4 long: of 11 words 12.
+const Kernels& PaddedKernels() {
+  static const Kernels kPadded = [] {
+    Kernels kernels = ReferenceKernels();
+    kernels.head_limits.width_unit = 4;
+    return kernels;
+  }();
+  return kPadded;
+}
+
+TEST(HeadTest, APaddedVocabularyGivesWhatOneWithoutPaddingGives) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const float cap : {0.0f, 2.5f}) {
+      for (const HeadBlocks& blocks : {kWhole, kBlocks[0], kBlocks[1]}) {
+        HeadOptions options{.soft_cap = cap, .dtype = dtype};
+        HeadAlone head(blocks, options);
+        options.kernels = &PaddedKernels();
+        HeadAlone padded(blocks, options);
+        for (HeadAlone* const each : {&head, &padded}) each->targets()[2] = -1;
+        EXPECT_EQ(padded.Differentiate(), head.Differentiate());
+        for (HeadAlone* const each : {&head, &padded}) each->FillInput();
+        for (const auto& [first, count] : {std::pair(0, 10), {3, 1}, {4, 5}})
+          EXPECT_EQ(padded.Logits(first, count), head.Logits(first, count));
+        EXPECT_EQ(padded.LogitsWidth(), 12);
+      }
+    }
+  }
+}
+
+// The head reads the embedding's table where both are on one rank.
+TEST(HeadTest, TheTableOfATiedHeadHasTheHeadsPadding) {
+  for (const bool tied : {false, true}) {
+    const DecoderConfig config = TinyGpt(tied);
+    const LayerContext context{kBatch, DType::kFloat32, &PaddedKernels()};
+    const ParameterDecl table = MakeEmbedding(config, context)->decl().parameters.front();
+    const ParameterDecl of_head = MakeHead(config, context)->decl().parameters.back();
+    EXPECT_EQ(of_head.padding, 12) << "one row";
+    EXPECT_EQ(of_head.stored_bytes(), of_head.bytes() + 12 * 4);
+    EXPECT_EQ(table.padding, tied ? of_head.padding : 0);
   }
 }
 
@@ -270,6 +318,14 @@ TEST(HeadBlocksTest, CoverAllRowsWithLittlePadding) {
   EXPECT_TRUE(HeadBlocksOf(512, 151'936).whole()) << "Qwen3";
   EXPECT_FALSE(HeadBlocksOf(1024, 151'936).whole()) << "Qwen3";
   EXPECT_TRUE(HeadBlocksOf(65'536, 256).whole()) << "bytes";
+}
+
+TEST(HeadBlocksTest, VocabulariesArePaddedOnGpusAlone) {
+  EXPECT_EQ(PaddedWidth(50'257, kGpuHead), 50'304) << "GPT-2";
+  EXPECT_EQ(PaddedWidth(50'304, kGpuHead), 50'304);
+  EXPECT_EQ(PaddedWidth(151'936, kGpuHead), 151'936) << "Qwen3";
+  EXPECT_EQ(PaddedWidth(32'001, kGpuHead), 32'064) << "Llama 2 with a token for padding";
+  EXPECT_EQ(PaddedWidth(50'257, kProcessorHead), 50'257);
 }
 
 // Qwen3-0.6B: whole fp32 logits of 1,024 rows would be 594 MiB.

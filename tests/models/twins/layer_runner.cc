@@ -1,5 +1,7 @@
 #include "tests/models/twins/layer_runner.h"
 
+#include <cstddef>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -77,11 +79,14 @@ void LayerState::Drop(Recompute recompute) {
 LayerRunner::LayerRunner(std::unique_ptr<Layer> layer, const Init& init)
     : layer_(std::move(layer)), packed_(static_cast<int64_t>(decl().packed_bytes)) {
   for (const ParameterDecl& parameter : decl().parameters) {
-    parameters_.emplace_back(parameter.bytes());
+    parameters_.emplace_back(parameter.stored_bytes());
     gradients_.emplace_back(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
     parameter_pointers_.push_back(parameters_.back().data());
     gradient_pointers_.push_back(parameter.frozen ? nullptr : gradients_.back().floats());
     init(parameter, parameter_pointers_.back());
+    const int64_t padding = parameter.stored_bytes() - parameter.bytes();
+    std::memset(static_cast<std::byte*>(parameters_.back().data()) + parameter.bytes(), 0,
+                static_cast<size_t>(padding));
   }
   Pack();
 }

@@ -122,10 +122,8 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
                   float grad_scale, bool accumulate, double* loss, int64_t* correct, void*) {
   double sum_of_losses = 0;
   int64_t hits = 0;
-  const int64_t classes = shape.classes;
-  const auto at = [&](int64_t row, int64_t c) {
-    return Get(shape.dtype, logits, row * classes + c);
-  };
+  const int64_t classes = shape.classes, width = shape.row_width();
+  const auto at = [&](int64_t row, int64_t c) { return Get(shape.dtype, logits, row * width + c); };
   for (int64_t r = 0; r < shape.rows + (grad_scale == 0 ? 0 : shape.padding); ++r) {
     const bool counts = r < shape.rows && targets[r] >= 0;
     int64_t largest = 0;
@@ -142,8 +140,10 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
       const double tanh = shape.soft_cap == 0 ? 0 : at(r, c) / shape.soft_cap;
       const double gradient =
           counts ? grad_scale * (softmax - (c == targets[r])) * (1 - tanh * tanh) : 0;
-      Set(shape.dtype, logits, r * classes + c, gradient);
+      Set(shape.dtype, logits, r * width + c, gradient);
     }
+    for (int64_t c = classes; grad_scale != 0 && c < width; ++c)
+      Set(shape.dtype, logits, r * width + c, 0);
   }
   if (loss == nullptr) return;
   *loss = accumulate ? *loss + sum_of_losses : sum_of_losses;

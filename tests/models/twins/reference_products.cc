@@ -14,17 +14,17 @@ constexpr size_t kForwardWorkspace = 64, kInputWorkspace = 192, kWeightWorkspace
 
 class PlainLinear : public Linear {
  public:
-  explicit PlainLinear(const LinearShape& shape) : shape_(shape) {}
+  explicit PlainLinear(const LinearShape& shape) : shape_(shape), width_(shape.out_width()) {}
 
   size_t packed_bytes() const override {
-    return static_cast<size_t>(shape_.in * shape_.out * SizeOf(shape_.dtype));
+    return static_cast<size_t>(shape_.in * width_ * SizeOf(shape_.dtype));
   }
   size_t forward_workspace() const override { return kForwardWorkspace; }
   size_t input_grad_workspace() const override { return kInputWorkspace; }
   size_t weight_grad_workspace() const override { return kWeightWorkspace; }
 
   void Pack(Stream, const void* weight, void* packed) override {
-    for (int64_t i = 0; i < shape_.in * shape_.out; ++i)
+    for (int64_t i = 0; i < shape_.in * width_; ++i)
       Set(shape_.dtype, packed, i, Get(shape_.weight_dtype, weight, i));
   }
 
@@ -32,13 +32,13 @@ class PlainLinear : public Linear {
                const void* residual, void* y, void* activated, void* workspace) override {
     Poison(workspace, kForwardWorkspace);
     for (int64_t r = 0; r < shape_.rows; ++r) {
-      for (int64_t o = 0; o < shape_.out; ++o) {
+      for (int64_t o = 0; o < width_; ++o) {
         double sum = shape_.bias ? bias[o] : 0;
         for (int64_t i = 0; i < shape_.in; ++i) sum += X(x, r, i) * Weight(packed, i, o);
         if (residual != nullptr) sum += Y(residual, r, o);
-        Set(shape_.dtype, y, r * shape_.out + o, sum);
+        Set(shape_.dtype, y, r * width_ + o, sum);
         if (shape_.activation == Activation::kNone) continue;
-        Set(shape_.dtype, activated, r * shape_.out + o, Activate(shape_.activation, Y(y, r, o)));
+        Set(shape_.dtype, activated, r * width_ + o, Activate(shape_.activation, Y(y, r, o)));
       }
     }
   }
@@ -49,7 +49,7 @@ class PlainLinear : public Linear {
     for (int64_t r = 0; r < shape_.rows; ++r) {
       for (int64_t i = 0; i < shape_.in; ++i) {
         double sum = 0;
-        for (int64_t o = 0; o < shape_.out; ++o) sum += Y(dy, r, o) * Weight(packed, i, o);
+        for (int64_t o = 0; o < width_; ++o) sum += Y(dy, r, o) * Weight(packed, i, o);
         if (shape_.input_activation != Activation::kNone) {
           sum *= ActivateGradient(shape_.input_activation, X(input_before_activation, r, i));
         }
@@ -82,7 +82,7 @@ class PlainLinear : public Linear {
     return Get(shape_.dtype, x, r * shape_.in + i);
   }
   double Y(const void* y, int64_t r, int64_t o) const {
-    return Get(shape_.dtype, y, r * shape_.out + o);
+    return Get(shape_.dtype, y, r * width_ + o);
   }
   int64_t WeightIndex(int64_t i, int64_t o) const {
     return shape_.weight_transposed ? o * shape_.in + i : i * shape_.out + o;
@@ -92,6 +92,7 @@ class PlainLinear : public Linear {
   }
 
   LinearShape shape_;
+  int64_t width_;  // of y: rows of zeros in W give zeros, and are multiplied as all others are
 };
 
 // Vaswani et al. 2017, section 3.2, with the masks of kernels.h.

@@ -39,7 +39,7 @@ int64_t Aligned(int64_t bytes) {
 // A product's tensors, one behind the other.
 struct Places {
   explicit Places(const MatmulShape& s)
-      : b(Aligned(s.m * s.k * SizeOf(s.in))),
+      : b(Aligned(s.a_elements() * SizeOf(s.in))),
         d(b + Aligned(s.k * s.n * SizeOf(s.in))),
         aux(d + Aligned(s.m * s.n * SizeOf(s.out))),
         bias(aux + (s.epilogue == Epilogue::kDGelu ? Aligned(s.m * s.n * SizeOf(s.out)) : 0)),

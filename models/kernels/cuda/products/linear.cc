@@ -12,7 +12,9 @@ namespace sluice::cuda {
 namespace {
 
 // bf16 multiplies with a rounded copy of fp32 weights, in the same layout, and adds a rounded copy
-// of the bias, since cuBLASLt requires it in the result's type.
+// of the bias, since cuBLASLt requires it in the result's type. Where y is padded, forward and input
+// gradient are products of the padded size. The gradient of W, which is not padded, is a product of
+// a multiple of kAlignedOutputs, and a small one of the outputs behind.
 class CudaLinear : public Linear {
  public:
   explicit CudaLinear(const LinearShape& shape)
@@ -21,11 +23,14 @@ class CudaLinear : public Linear {
         forward_residual_(ForwardShape(shape, true)),
         input_grad_(InputGradShape(shape, Epilogue::kNone)),
         input_grad_gelu_(InputGradShape(shape, Epilogue::kDGelu)),
-        weight_grad_(WeightGradShape(shape, false)),
-        weight_grad_accumulate_(WeightGradShape(shape, true)) {}
+        weight_grad_(WeightGradShape(shape, AlignedOutputs(shape), false)),
+        weight_grad_accumulate_(WeightGradShape(shape, AlignedOutputs(shape), true)),
+        last_weight_grad_(WeightGradShape(shape, last_outputs(), false)),
+        last_weight_grad_accumulate_(WeightGradShape(shape, last_outputs(), true)) {}
 
   size_t packed_bytes() const override {
-    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
+    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out_width() * SizeOf(shape_.dtype))
+                                : 0;
   }
   size_t forward_workspace() const override {
     const bool rounds_bias = RoundsBias(shape_);
@@ -39,7 +44,7 @@ class CudaLinear : public Linear {
   void Pack(Stream stream, const void* weight, void* packed) override {
     Rehearse(stream);
     if (!CopiesWeight(shape_)) return;
-    ToBFloat16(stream, shape_.in * shape_.out, static_cast<const float*>(weight), packed);
+    ToBFloat16(stream, shape_.in * shape_.out_width(), static_cast<const float*>(weight), packed);
   }
 
   void Forward(Stream stream, const void* x, const void* weight, const void* packed,
@@ -73,11 +78,16 @@ class CudaLinear : public Linear {
 
   void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
                       bool accumulate, void* workspace) override {
-    const bool transposed = shape_.weight_transposed;
-    const MatmulTensors tensors = {
-        .a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
-    Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
-    if (dw != nullptr) NoteCudaFailure(product.Run(stream, tensors, workspace));
+    if (dw != nullptr) {
+      Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
+      NoteCudaFailure(product.Run(stream, WeightGradTensors(x, dy, dw), workspace));
+    }
+    if (dw != nullptr && last_outputs() > 0) {
+      Matmul& product = accumulate ? last_weight_grad_accumulate_ : last_weight_grad_;
+      const int64_t first = AlignedOutputs(shape_);
+      NoteCudaFailure(product.Run(
+          stream, WeightGradTensors(x, At(dy, first), dw + first * shape_.in), workspace));
+    }
     if (db == nullptr) return;
     ColumnSums(stream, shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate,
                Behind(workspace));
@@ -87,7 +97,7 @@ class CudaLinear : public Linear {
   static MatmulShape ForwardShape(const LinearShape& s, bool residual) {
     return {.m = s.rows,
             .k = s.in,
-            .n = s.out,
+            .n = s.out_width(),
             .in = s.dtype,
             .out = s.dtype,
             .b_transposed = s.weight_transposed,
@@ -96,7 +106,7 @@ class CudaLinear : public Linear {
   }
   static MatmulShape InputGradShape(const LinearShape& s, Epilogue epilogue) {
     return {.m = s.rows,
-            .k = s.out,
+            .k = s.out_width(),
             .n = s.in,
             .in = s.dtype,
             .out = s.dtype,
@@ -104,15 +114,24 @@ class CudaLinear : public Linear {
             .adds = s.add_input_grad,
             .epilogue = epilogue};
   }
-  static MatmulShape WeightGradShape(const LinearShape& s, bool accumulate) {
-    return {.m = s.weight_transposed ? s.out : s.in,
+  // Of so many of the outputs.
+  static MatmulShape WeightGradShape(const LinearShape& s, int64_t outputs, bool accumulate) {
+    return {.m = s.weight_transposed ? outputs : s.in,
             .k = s.rows,
-            .n = s.weight_transposed ? s.in : s.out,
+            .n = s.weight_transposed ? s.in : outputs,
             .in = s.dtype,
             .out = DType::kFloat32,
+            .a_stride = s.padded_out,
             .a_transposed = true,
             .adds = accumulate};
   }
+  MatmulTensors WeightGradTensors(const void* x, const void* dy, float* dw) const {
+    const bool transposed = shape_.weight_transposed;
+    return {.a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
+  }
+
+  // Outputs whose weights' gradients are a product of their own.
+  int64_t last_outputs() const { return shape_.out - AlignedOutputs(shape_); }
 
   // Called before the first step, which needs packed weights: work that may wait for the device is
   // done here.
@@ -122,12 +141,21 @@ class CudaLinear : public Linear {
          {&forward_, &forward_residual_, &input_grad_, &weight_grad_, &weight_grad_accumulate_}) {
       product->Rehearse(stream);
     }
+    if (last_outputs() > 0) {
+      last_weight_grad_.Rehearse(stream);
+      last_weight_grad_accumulate_.Rehearse(stream);
+    }
     if (FusesGelu(shape_)) input_grad_gelu_.Rehearse(stream);
   }
 
   // The part of a work area behind the part that the product may use.
   static void* Behind(void* workspace) {
     return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
+  }
+
+  // Element i of a tensor of the products' type.
+  const void* At(const void* tensor, int64_t i) const {
+    return static_cast<const std::byte*>(tensor) + i * SizeOf(shape_.dtype);
   }
 
   const void* Weights(const void* weight, const void* packed) const {
@@ -145,7 +173,7 @@ class CudaLinear : public Linear {
 
   const LinearShape shape_;
   Matmul forward_, forward_residual_, input_grad_, input_grad_gelu_, weight_grad_,
-      weight_grad_accumulate_;
+      weight_grad_accumulate_, last_weight_grad_, last_weight_grad_accumulate_;
   bool rehearsed_ = false;
 };
 

@@ -25,7 +25,8 @@ bool IsFirst(cublasLtHandle_t device, const MatmulShape& shape) {
 
 // Of the largest of a product's tensors.
 int64_t LargestBytes(const MatmulShape& s) {
-  return std::max({s.m * s.k * SizeOf(s.in), s.k * s.n * SizeOf(s.in), s.m * s.n * SizeOf(s.out)});
+  return std::max(
+      {s.a_elements() * SizeOf(s.in), s.k * s.n * SizeOf(s.in), s.m * s.n * SizeOf(s.out)});
 }
 
 }  // namespace

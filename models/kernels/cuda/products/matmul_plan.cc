@@ -24,10 +24,11 @@ bool HasAux(Epilogue epilogue) { return epilogue == Epilogue::kDGelu; }
 
 // The layout of a row-major [rows, columns], which cuBLASLt stores by columns.
 absl::StatusOr<cublasLtMatrixLayout_t> MakeLayout(const CublasLt& library, DType dtype,
-                                                  int64_t rows, int64_t columns) {
+                                                  int64_t rows, int64_t columns, int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  const cublasStatus_t status = library.layout_create(
-      &layout, TypeOf(dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), columns);
+  const cublasStatus_t status =
+      library.layout_create(&layout, TypeOf(dtype), static_cast<uint64_t>(columns),
+                            static_cast<uint64_t>(rows), stride == 0 ? columns : stride);
   if (status != CUBLAS_STATUS_SUCCESS) return library.ToStatus(status, "describing a matrix");
   return layout;
 }
@@ -81,15 +82,15 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MatmulPlan::Make(const MatmulShape& 
                      .result = {nullptr, library->layout_destroy},
                      .algorithm = std::nullopt});
   const auto lay_out = [&](Layout* layout, DType dtype, bool transposed, int64_t rows,
-                           int64_t columns) {
+                           int64_t columns, int64_t stride) {
     if (transposed) std::swap(rows, columns);
-    const auto made = MakeLayout(*library, dtype, rows, columns);
+    const auto made = MakeLayout(*library, dtype, rows, columns, stride);
     status.Update(made.status());
     if (made.ok()) layout->reset(*made);
   };
-  lay_out(&plan->first, shape.in, shape.b_transposed, shape.k, shape.n);
-  lay_out(&plan->second, shape.in, shape.a_transposed, shape.m, shape.k);
-  lay_out(&plan->result, shape.out, false, shape.m, shape.n);
+  lay_out(&plan->first, shape.in, shape.b_transposed, shape.k, shape.n, 0);
+  lay_out(&plan->second, shape.in, shape.a_transposed, shape.m, shape.k, shape.a_stride);
+  lay_out(&plan->result, shape.out, false, shape.m, shape.n, 0);
   status.Update(Describe(*library, shape, description));
   if (!status.ok()) return status;
   return plan;

@@ -20,10 +20,14 @@ struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
   DType in = DType::kFloat32;   // of a and b
   DType out = DType::kFloat32;  // of c, d, bias and aux
+  int64_t a_stride = 0;         // elements from a stored row of a to the next; 0: a row's length
   bool a_transposed = false;    // a is stored [k, m]
   bool b_transposed = false;    // b is stored [n, k]
   bool adds = false;            // c is added; it may be d
   Epilogue epilogue = Epilogue::kNone;
+
+  // Elements from the first of a to behind its last row.
+  int64_t a_elements() const { return a_stride == 0 ? m * k : (a_transposed ? k : m) * a_stride; }
 
   friend auto operator<=>(const MatmulShape&,
                           const MatmulShape&) = default;  // NOLINT(modernize-use-nullptr)

@@ -27,6 +27,14 @@ TEST(CudaPlanningTest, WorkAreasFollowFromTheShape) {
     EXPECT_EQ(linear->forward_workspace(), product + (rounds ? 448 : 0)) << "a rounded bias";
     EXPECT_EQ(linear->weight_grad_workspace(), product + 50'432) << "63 parts of column sums";
   }
+  const auto padded = k.make_linear({.rows = 1000,
+                                     .in = 96,
+                                     .out = 200,
+                                     .dtype = DType::kBFloat16,
+                                     .weight_transposed = true,
+                                     .bias = false,
+                                     .padded_out = 256});
+  EXPECT_EQ(padded->packed_bytes(), size_t{96} * 256 * 2);
   EXPECT_EQ(k.cross_entropy_workspace(64, 50'000), size_t{64} * 12);
   EXPECT_EQ(k.embedding_backward_workspace(64, 50'000), size_t{64} * 16);
   // Parts of dgamma and dbeta for so many blocks at most, however many rows.
