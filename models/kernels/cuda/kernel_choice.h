@@ -30,12 +30,12 @@ inline bool FusesGelu(const LinearShape& shape) {
          shape.in % 8 == 0;
 }
 
-// Whether attention runs on tensor cores, if all tensors are aligned to 16 bytes and there are no
-// documents: rows of every head begin and end where 16 bytes do, and each query sees all before it.
+// Whether attention runs on tensor cores, if all tensors are aligned to 16 bytes: rows of every head
+// begin and end where 16 bytes do.
 constexpr int64_t kTileAlignment = 16;  // bytes
 inline bool FitsTiles(const AttentionShape& shape) {
   constexpr int64_t kWidest = 128;  // values
-  if (shape.soft_cap != 0 || (shape.window != 0 && shape.window < shape.seq)) return false;
+  if (shape.soft_cap != 0) return false;
   const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
   return shape.dtype == DType::kBFloat16 && shape.width <= kWidest &&
          bits * SizeOf(shape.dtype) % kTileAlignment == 0;

@@ -128,16 +128,16 @@ class RecordedAttention : public AttentionRecord {
  public:
   using AttentionRecord::AttentionRecord;
 
-  void Forward(Stream, const AttentionInput& in, void*, float*, void*) override {
-    const bool plain = IsPlain(in);
+  void Forward(Stream, const AttentionInput&, void*, float*, void*) override {
+    const bool plain = !cuda::FitsTiles(shape());
     Attend(plain ? KernelKind::kPlainAttentionForward : KernelKind::kAttentionForward, plain, 2,
            queries() * 2 + keys() * 2 + row_values() * kFloat);
   }
 
   // The scores are computed by both kernels: dK and dV take four products, dQ three.
-  void Backward(Stream, const AttentionInput& in, const void*, const float*, const void*, void*,
-                void*, void*, void*) override {
-    const bool plain = IsPlain(in);
+  void Backward(Stream, const AttentionInput&, const void*, const float*, const void*, void*, void*,
+                void*, void*) override {
+    const bool plain = !cuda::FitsTiles(shape());
     constexpr auto kStatistics = static_cast<int64_t>(sizeof(cuda::attention::RowStatistics));
     const int64_t statistics = row_values() * kStatistics;
     Moves(plain ? KernelKind::kPlainAttentionStatistics : KernelKind::kAttentionStatistics,
@@ -146,11 +146,6 @@ class RecordedAttention : public AttentionRecord {
            queries() * 2 + keys() * 4 + statistics);
     Attend(plain ? KernelKind::kPlainAttentionQueryGrad : KernelKind::kAttentionQueryGrad, plain, 3,
            queries() * 3 + keys() * 2 + statistics);
-  }
-
- private:
-  bool IsPlain(const AttentionInput& in) const {
-    return !cuda::FitsTiles(shape()) || in.starts != nullptr;
   }
 };
 

@@ -41,7 +41,7 @@ class CudaAttention : public Attention {
     AttentionArguments args = With(in);
     args.out = out;
     args.lse = lse;
-    if (fits_tiles_ && in.starts == nullptr && Aligned({in.q, in.k, in.v, out})) {
+    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out})) {
       LaunchTileForward(args, stream.handle);
     } else {
       LaunchPlainForward(dtype_, args, stream.handle);
@@ -58,7 +58,7 @@ class CudaAttention : public Attention {
     args.dk = dk;
     args.dv = dv;
     args.statistics = static_cast<RowStatistics*>(workspace);
-    if (fits_tiles_ && in.starts == nullptr && Aligned({in.q, in.k, in.v, out, dout, dq, dk, dv})) {
+    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out, dout, dq, dk, dv})) {
       LaunchTileBackward(args, stream.handle);
     } else {
       LaunchPlainBackward(dtype_, args, stream.handle);

@@ -48,6 +48,8 @@ struct AttentionArguments {
   float soft_cap = 0;
 
   SLUICE_HOST_DEVICE int group() const { return heads / kv_heads; }
+  // Whether a query may not see all keys before it.
+  SLUICE_HOST_DEVICE bool limited() const { return window != 0 || starts != nullptr; }
   SLUICE_HOST_DEVICE int64_t padded_seq() const {
     return static_cast<int64_t>(seq + kStatisticsRows - 1) / kStatisticsRows * kStatisticsRows;
   }
@@ -114,6 +116,21 @@ SLUICE_HOST_DEVICE int FirstKey(const AttentionArguments& args, const int32_t* s
   const int real = query < args.seq ? query : args.seq - 1;
   const int in_window = args.window != 0 && real >= args.window ? real - args.window + 1 : 0;
   return starts == nullptr || starts[real] < in_window ? in_window : starts[real];
+}
+
+// The first query behind `key` that does not see it, nor any key before it; args.seq if there is none.
+SLUICE_HOST_DEVICE int EndOfQueries(const AttentionArguments& args, const int32_t* starts,
+                                    int key) {
+  int low = key + 1, high = args.seq;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (FirstKey(args, starts, middle) > key) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return high;
 }
 
 // Tiles of `rows` that hold the first `seq` positions.

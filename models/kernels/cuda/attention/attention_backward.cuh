@@ -107,23 +107,12 @@ SLUICE_DEVICE void WeighByRow(float scale, const unsigned char* statistics,
   }
 }
 
-// Values between a query and a key that it does not see become 0. The first row's position in the
-// sequence and the first column's are given; rows are queries, or keys.
-template <bool kRowsAreKeys, int kRowTiles, int kColumnTiles>
-SLUICE_DEVICE void ClearFuture(int first_row, int first_column,
+// Values between a query and a key that it does not see become 0.
+template <bool kRowsAreKeys, bool kLimited, int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void ClearUnseen(const int* bounds, int first_row, int first_column,
                                Sums<kRowTiles, kColumnTiles>& values) {
-  SLUICE_UNROLL
-  for (int m = 0; m < kRowTiles; ++m) {
-    SLUICE_UNROLL
-    for (int n = 0; n < kColumnTiles; ++n) {
-      SLUICE_UNROLL
-      for (int e = 0; e < 4; ++e) {
-        const int row = first_row + LaneRow(m, e);
-        const int column = first_column + n * kMatrixColumns + LaneColumn() + e % 2;
-        if (kRowsAreKeys ? row > column : column > row) values[m][n][e] = 0;
-      }
-    }
-  }
+  HideUnseen<kRowsAreKeys, kLimited, kRowTiles, kColumnTiles>(
+      bounds, first_row, first_column, values, [](float& value) { value = 0; });
 }
 
 }  // namespace sluice::cuda::attention

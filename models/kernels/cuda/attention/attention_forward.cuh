@@ -26,25 +26,8 @@ struct ForwardTile {
   static_assert(kStatisticsRows % kQueries == 0);
 };
 
-// Scores of keys behind their query become -infinity; the warp's first query and the tile's first
-// key are given.
-template <int kRowTiles, int kKeyTiles>
-SLUICE_DEVICE void MaskFuture(int query, int key, Sums<kRowTiles, kKeyTiles>& scores) {
-  SLUICE_UNROLL
-  for (int m = 0; m < kRowTiles; ++m) {
-    SLUICE_UNROLL
-    for (int n = 0; n < kKeyTiles; ++n) {
-      SLUICE_UNROLL
-      for (int e = 0; e < 4; ++e) {
-        const int column = n * kMatrixColumns + LaneColumn() + e % 2;
-        if (key + column > query + LaneRow(m, e)) scores[m][n][e] = -INFINITY;
-      }
-    }
-  }
-}
-
 // Grid: x = batch * heads, y = tiles of queries, the last (which see most keys) first.
-template <int kWidth>
+template <int kWidth, bool kLimited>
 SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
   using Tile = ForwardTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -67,7 +50,10 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
                                                   tile * Tile::kKeys);
   };
   CopyRows<Tile::kQueries, kWidth, Tile::kThreads>(query_tile, queries, first);
-  copy_stage(0);
+  using Bounds = RowBounds<false, kLimited, Tile::kQueries>;
+  Bounds::Keep(args, BlockX(), first, DynamicShared() + Tile::kSharedBytes);
+  const int first_tile = Bounds::BoundOf(args, BlockX(), first) / Tile::kKeys;
+  copy_stage(first_tile);
 
   const float scale = args.scale * kLog2E;
   Sums<kRowTiles, kWidth / kMatrixColumns> out;
@@ -78,18 +64,22 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
     softmax.largest[i / 2][i % 2] = -INFINITY;
     softmax.sum[i / 2][i % 2] = 0;
   }
-  for (int tile = 0; tile < tiles; ++tile) {
+  for (int tile = first_tile; tile < tiles; ++tile) {
     WaitForCopies();
     SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
     if (tile + 1 < tiles) copy_stage(tile + 1);
     const int key = tile * Tile::kKeys;
-    if (key >= query + Tile::kWarpRows) continue;  // all behind this warp's queries
+    const int* const bounds =
+        Bounds::template OfWarp<Tile::kWarpRows>(DynamicShared() + Tile::kSharedBytes);
+    if (SeesNothing<false, kLimited, Tile::kWarpRows, Tile::kKeys>(bounds, query, key)) continue;
     const uint32_t stage = stages + tile % 2 * Tile::kStageBytes;
     Sums<kRowTiles, kKeyTiles> scores;
     RowsTimesRows<kWidth, kRowTiles, kKeyTiles>(RowsFirst<kWidth>(SharedAddress(own_rows)),
                                                 ChunksFirst<kWidth>(stage), scores);
-    if (key + Tile::kKeys - 1 > query) MaskFuture<kRowTiles, kKeyTiles>(query, key, scores);
-    AddToSoftmax<kRowTiles, kKeyTiles, kWidth / kMatrixColumns>(scale, scores, softmax, out);
+    HideUnseen<false, kLimited, kRowTiles, kKeyTiles>(bounds, query, key, scores,
+                                                      [](float& score) { score = -INFINITY; });
+    AddToSoftmax<kLimited, kRowTiles, kKeyTiles, kWidth / kMatrixColumns>(scale, scores, softmax,
+                                                                          out);
     LeftFactors<kRowTiles, kKeyTiles / 2> weights;
     ToLeftFactors<kRowTiles, kKeyTiles>(scores, weights);
     AddProduct<kWidth, kRowTiles, kKeyTiles / 2>(

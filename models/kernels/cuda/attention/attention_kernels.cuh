@@ -18,7 +18,7 @@ struct AttentionGrid {
   int64_t y = 0;
 };
 
-template <int kWidth>
+template <int kWidth, bool kLimited>
 struct ForwardKernel {
   using Tile = ForwardTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -26,11 +26,15 @@ struct ForwardKernel {
   static AttentionGrid Grid(const AttentionArguments& args) {
     return {args.batch * args.heads, TilesOf(args.seq, Tile::kQueries)};
   }
-  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
-  static SLUICE_DEVICE void Run(const AttentionArguments& args) { AttendTile<kWidth>(args); }
+  static int SharedBytes(const AttentionArguments&) {
+    return Tile::kSharedBytes + RowBounds<false, kLimited, Tile::kQueries>::kSharedBytes;
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    AttendTile<kWidth, kLimited>(args);
+  }
 };
 
-template <int kWidth>
+template <int kWidth, bool kLimited>
 struct KeyGradientKernel {
   using Tile = KeyTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -38,11 +42,15 @@ struct KeyGradientKernel {
   static AttentionGrid Grid(const AttentionArguments& args) {
     return {args.batch * args.kv_heads, TilesOf(args.seq, Tile::kRows)};
   }
-  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
-  static SLUICE_DEVICE void Run(const AttentionArguments& args) { KeyGradients<kWidth>(args); }
+  static int SharedBytes(const AttentionArguments&) {
+    return Tile::kSharedBytes + RowBounds<true, kLimited, Tile::kRows>::kSharedBytes;
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    KeyGradients<kWidth, kLimited>(args);
+  }
 };
 
-template <int kWidth>
+template <int kWidth, bool kLimited>
 struct QueryGradientKernel {
   using Tile = QueryTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -50,8 +58,12 @@ struct QueryGradientKernel {
   static AttentionGrid Grid(const AttentionArguments& args) {
     return {args.batch * args.heads, TilesOf(args.seq, Tile::kRows)};
   }
-  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
-  static SLUICE_DEVICE void Run(const AttentionArguments& args) { QueryGradients<kWidth>(args); }
+  static int SharedBytes(const AttentionArguments&) {
+    return Tile::kSharedBytes + RowBounds<false, kLimited, Tile::kRows>::kSharedBytes;
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    QueryGradients<kWidth, kLimited>(args);
+  }
 };
 
 template <class T, bool kAligned>
@@ -110,25 +122,37 @@ struct PlainQueryGradientKernel : PlainKernel {
 // Which kernels a shape takes; launch(kernel) is called for each, in order.
 constexpr int kTileMaxWidth = 128;
 
-template <int kWidth, class Launcher>
+template <int kWidth, bool kLimited, class Launcher>
 void BackwardTilesOf(const Launcher& launch) {
   launch(StatisticsKernel<uint16_t, true>());
-  launch(KeyGradientKernel<kWidth>());
-  launch(QueryGradientKernel<kWidth>());
+  launch(KeyGradientKernel<kWidth, kLimited>());
+  launch(QueryGradientKernel<kWidth, kLimited>());
 }
 
-template <class Launcher>
+template <bool kLimited, class Launcher>
 void ForwardByTiles(int width, const Launcher& launch) {
-  if (width <= 64) return launch(ForwardKernel<64>());
-  if (width <= 96) return launch(ForwardKernel<96>());
-  launch(ForwardKernel<kTileMaxWidth>());
+  if (width <= 64) return launch(ForwardKernel<64, kLimited>());
+  if (width <= 96) return launch(ForwardKernel<96, kLimited>());
+  launch(ForwardKernel<kTileMaxWidth, kLimited>());
+}
+
+template <bool kLimited, class Launcher>
+void BackwardByTiles(int width, const Launcher& launch) {
+  if (width <= 64) return BackwardTilesOf<64, kLimited>(launch);
+  if (width <= 96) return BackwardTilesOf<96, kLimited>(launch);
+  BackwardTilesOf<kTileMaxWidth, kLimited>(launch);
 }
 
 template <class Launcher>
-void BackwardByTiles(int width, const Launcher& launch) {
-  if (width <= 64) return BackwardTilesOf<64>(launch);
-  if (width <= 96) return BackwardTilesOf<96>(launch);
-  BackwardTilesOf<kTileMaxWidth>(launch);
+void ForwardByTiles(const AttentionArguments& args, const Launcher& launch) {
+  args.limited() ? ForwardByTiles<true>(args.width, launch)
+                 : ForwardByTiles<false>(args.width, launch);
+}
+
+template <class Launcher>
+void BackwardByTiles(const AttentionArguments& args, const Launcher& launch) {
+  args.limited() ? BackwardByTiles<true>(args.width, launch)
+                 : BackwardByTiles<false>(args.width, launch);
 }
 
 template <class T, class Launcher>

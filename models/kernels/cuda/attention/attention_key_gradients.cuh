@@ -9,7 +9,7 @@ namespace sluice::cuda::attention {
 // warp's weights and gradients are left factors as they lie in its registers. The tiles of queries
 // of one head of the group follow those of the one before. Grid: x = batch * kv_heads, y = tiles of
 // keys, the first (which most queries see) first.
-template <int kWidth>
+template <int kWidth, bool kLimited>
 SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   using Tile = KeyTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -17,7 +17,9 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   const int first = BlockY() * Tile::kRows;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
   const int key = first + warp_row;
-  const int tiles = TilesOf(args.seq, Tile::kStreamed);
+  using Bounds = RowBounds<true, kLimited, Tile::kRows>;
+  const int tiles =
+      TilesOf(Bounds::BoundOf(args, BlockX(), first + Tile::kRows - 1), Tile::kStreamed);
   unsigned char* const own_keys = DynamicShared() + warp_row * Tile::kRowBytes;
   unsigned char* const own_values = own_keys + Tile::kRows * Tile::kRowBytes;
   unsigned char* const stages = DynamicShared() + 2 * Tile::kRows * Tile::kRowBytes;
@@ -45,6 +47,7 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
                                                 KeysOf<const uint16_t>(args, args.v, BlockX()),
                                                 first);
   copy_stage(0);
+  Bounds::Keep(args, BlockX(), first, DynamicShared() + Tile::kSharedBytes);
 
   Sums<kRowTiles, kWidth / kMatrixColumns> dkeys;
   Sums<kRowTiles, kWidth / kMatrixColumns> dvalues;
@@ -56,7 +59,9 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
     SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
     if (step + 1 < steps) copy_stage(step + 1);
     const int query = (first_tile + step % tiles_of_head) * Tile::kStreamed;
-    if (query + Tile::kStreamed <= key) continue;  // none sees this warp's keys
+    const int* const bounds =
+        Bounds::template OfWarp<Tile::kWarpRows>(DynamicShared() + Tile::kSharedBytes);
+    if (SeesNothing<true, kLimited, Tile::kWarpRows, Tile::kStreamed>(bounds, key, query)) continue;
     const unsigned char* const stage = stages + step % 2 * Tile::kStageBytes;
     const uint32_t query_tile = SharedAddress(stage);
     const uint32_t dout_tile = query_tile + Tile::kStreamedBytes;
@@ -68,10 +73,8 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
                                                    ChunksFirst<kWidth>(dout_tile), gradients);
     WeighByColumn<kRowTiles, kColumnTiles>(args.scale * kLog2E, stage + 2 * Tile::kStreamedBytes,
                                            weights, gradients);
-    if (query < key + Tile::kWarpRows - 1) {
-      ClearFuture<true, kRowTiles, kColumnTiles>(key, query, weights);
-      ClearFuture<true, kRowTiles, kColumnTiles>(key, query, gradients);
-    }
+    ClearUnseen<true, kLimited, kRowTiles, kColumnTiles>(bounds, key, query, weights);
+    ClearUnseen<true, kLimited, kRowTiles, kColumnTiles>(bounds, key, query, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;
     ToLeftFactors<kRowTiles, kColumnTiles>(weights, left);
     AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(dout_tile), dvalues);

@@ -6,7 +6,7 @@
 namespace sluice::cuda::attention {
 
 // Gradients of kRows queries. Grid: x = batch * heads, y = tiles of queries, the last first.
-template <int kWidth>
+template <int kWidth, bool kLimited>
 SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
   using Tile = QueryTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -39,16 +39,22 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
     CopyAsync16(query_tile + static_cast<uint32_t>(Tile::kRowStatistics + Thread() * 16),
                 args.statistics + BlockX() * args.padded_seq() + first + 2 * Thread(), true);
   }
-  copy_stage(0);
+  using Bounds = RowBounds<false, kLimited, Tile::kRows>;
+  Bounds::Keep(args, BlockX(), first, DynamicShared() + Tile::kSharedBytes);
+  const int first_tile = Bounds::BoundOf(args, BlockX(), first) / Tile::kStreamed;
+  copy_stage(first_tile);
 
   Sums<kRowTiles, kWidth / kMatrixColumns> dqueries;
   Clear<kRowTiles, kWidth / kMatrixColumns>(dqueries);
-  for (int tile = 0; tile < tiles; ++tile) {
+  for (int tile = first_tile; tile < tiles; ++tile) {
     WaitForCopies();
     SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
     if (tile + 1 < tiles) copy_stage(tile + 1);
     const int key = tile * Tile::kStreamed;
-    if (key >= query + Tile::kWarpRows) continue;  // all behind this warp's queries
+    const int* const bounds =
+        Bounds::template OfWarp<Tile::kWarpRows>(DynamicShared() + Tile::kSharedBytes);
+    if (SeesNothing<false, kLimited, Tile::kWarpRows, Tile::kStreamed>(bounds, query, key))
+      continue;
     const uint32_t stage = stages + tile % 2 * Tile::kStageBytes;
     Sums<kRowTiles, kColumnTiles> weights;
     Sums<kRowTiles, kColumnTiles> gradients;
@@ -58,9 +64,7 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
         RowsFirst<kWidth>(SharedAddress(own_dout)),
         ChunksFirst<kWidth>(stage + Tile::kStreamedBytes), gradients);
     WeighByRow<kRowTiles, kColumnTiles>(args.scale * kLog2E, own_statistics, weights, gradients);
-    if (query < key + Tile::kStreamed - 1) {
-      ClearFuture<false, kRowTiles, kColumnTiles>(query, key, gradients);
-    }
+    ClearUnseen<false, kLimited, kRowTiles, kColumnTiles>(bounds, query, key, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;
     ToLeftFactors<kRowTiles, kColumnTiles>(gradients, left);
     AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(stage), dqueries);

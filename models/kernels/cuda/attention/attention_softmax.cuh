@@ -26,9 +26,15 @@ SLUICE_DEVICE float SumOfRow(float x) {
   return x + ShuffleXor(x, 2);
 }
 
+// What is taken off a row's scores. With kLimited the row may not have seen a key yet.
+template <bool kLimited>
+SLUICE_DEVICE float Reference(float largest) {
+  return kLimited && largest == -INFINITY ? 0.0f : largest;
+}
+
 // Takes these scores into the running maxima; returns by what each row's earlier sums must be
 // multiplied. Maxima pass over NaN.
-template <int kRowTiles, int kKeyTiles>
+template <bool kLimited, int kRowTiles, int kKeyTiles>
 SLUICE_DEVICE void RaiseMaxima(float scale, const Sums<kRowTiles, kKeyTiles>& scores,
                                RunningSoftmax<kRowTiles>& softmax, float (&change)[kRowTiles][2]) {
   SLUICE_UNROLL
@@ -41,7 +47,7 @@ SLUICE_DEVICE void RaiseMaxima(float scale, const Sums<kRowTiles, kKeyTiles>& sc
         largest = fmaxf(largest, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
       }
       largest = MaxOfRow(largest);
-      change[m][half] = FastExp2((softmax.largest[m][half] - largest) * scale);
+      change[m][half] = FastExp2((softmax.largest[m][half] - Reference<kLimited>(largest)) * scale);
       softmax.largest[m][half] = largest;
     }
   }
@@ -49,12 +55,12 @@ SLUICE_DEVICE void RaiseMaxima(float scale, const Sums<kRowTiles, kKeyTiles>& sc
 
 // Scores become weights relative to the largest score so far; what was summed relative to the
 // former one is scaled. A NaN among the scores stays one.
-template <int kRowTiles, int kKeyTiles, int kColumnTiles>
+template <bool kLimited, int kRowTiles, int kKeyTiles, int kColumnTiles>
 SLUICE_DEVICE void AddToSoftmax(float scale, Sums<kRowTiles, kKeyTiles>& scores,
                                 RunningSoftmax<kRowTiles>& softmax,
                                 Sums<kRowTiles, kColumnTiles>& out) {
   float change[kRowTiles][2];
-  RaiseMaxima<kRowTiles, kKeyTiles>(scale, scores, softmax, change);
+  RaiseMaxima<kLimited, kRowTiles, kKeyTiles>(scale, scores, softmax, change);
   bool changed = false;
   SLUICE_UNROLL
   for (int i = 0; i < 2 * kRowTiles; ++i) changed = changed || change[i / 2][i % 2] != 1;
@@ -72,7 +78,7 @@ SLUICE_DEVICE void AddToSoftmax(float scale, Sums<kRowTiles, kKeyTiles>& scores,
   for (int m = 0; m < kRowTiles; ++m) {
     SLUICE_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const float offset = softmax.largest[m][half] * scale;
+      const float offset = Reference<kLimited>(softmax.largest[m][half]) * scale;
       float sum = softmax.sum[m][half] * change[m][half];
       SLUICE_UNROLL
       for (int n = 0; n < kKeyTiles; ++n) {

@@ -169,6 +169,79 @@ SLUICE_DEVICE int LaneRow(int m, int e) {
 }
 SLUICE_DEVICE int LaneColumn() { return Thread() % 4 * 2; }
 
+// Where windows or documents end what a block's rows see, beside that no query sees a key behind it:
+// of a query the first key that it sees, of a key the first query behind it that does not see it.
+// Neither is ever less than the row before's. Without kLimited nothing is kept, and nothing hidden.
+template <bool kRowsAreKeys, bool kLimited, int kRows>
+struct RowBounds {
+  static constexpr int kSharedBytes = kLimited ? kRows * static_cast<int>(sizeof(int)) : 0;
+
+  static SLUICE_DEVICE int BoundOf(const AttentionArguments& args, int64_t index, int row) {
+    if constexpr (!kLimited) return kRowsAreKeys ? args.seq : 0;
+    const int32_t* const starts = StartsOf(args, index, kRowsAreKeys ? args.kv_heads : args.heads);
+    if constexpr (kRowsAreKeys) return EndOfQueries(args, starts, Smaller(row, args.seq - 1));
+    return FirstKey(args, starts, row);
+  }
+
+  // For the rows from `first` on, of head `index`; they are there after the next SyncBlock.
+  static SLUICE_DEVICE void Keep(const AttentionArguments& args, int64_t index, int first,
+                                 unsigned char* shared) {
+    if (!kLimited || Thread() >= kRows) return;
+    reinterpret_cast<int*>(shared)[Thread()] = BoundOf(args, index, first + Thread());
+  }
+
+  // Those of this warp's rows, kWarpRows of them. Asked for in a loop, it holds no registers outside.
+  template <int kWarpRows>
+  static SLUICE_DEVICE const int* OfWarp(const unsigned char* shared) {
+    const auto thread = static_cast<int>(Fresh(static_cast<uint32_t>(Thread())));
+    return reinterpret_cast<const int*>(shared) + thread / kWarpLanes * kWarpRows;
+  }
+};
+
+// Whether none of a warp's rows sees any of the columns: the first row, of kWarpRows, and the first
+// column are given, and the rows' bounds.
+template <bool kRowsAreKeys, bool kLimited, int kWarpRows, int kColumns>
+SLUICE_DEVICE bool SeesNothing(const int* bounds, int first_row, int first_column) {
+  if constexpr (kRowsAreKeys) {
+    return first_column + kColumns <= first_row ||
+           (kLimited && first_column >= bounds[kWarpRows - 1]);
+  } else {
+    return first_column >= first_row + kWarpRows ||
+           (kLimited && first_column + kColumns <= bounds[0]);
+  }
+}
+
+// Calls hide(value) for a warp's values between a query and a key that it does not see.
+template <bool kRowsAreKeys, bool kLimited, int kRowTiles, int kColumnTiles, class Hide>
+SLUICE_DEVICE void HideUnseen(const int* bounds, int first_row, int first_column,
+                              Sums<kRowTiles, kColumnTiles>& values, const Hide& hide) {
+  constexpr int kRows = kRowTiles * kMatrixRows, kColumns = kColumnTiles * kMatrixColumns;
+  const bool all_before = kRowsAreKeys ? first_column >= first_row + kRows - 1
+                                       : first_column + kColumns - 1 <= first_row;
+  const bool within = !kLimited || (kRowsAreKeys ? first_column + kColumns <= bounds[0]
+                                                 : first_column >= bounds[kRows - 1]);
+  if (all_before && within) return;
+  SLUICE_UNROLL
+  for (int m = 0; m < kRowTiles; ++m) {
+    SLUICE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      // A query's last key, or a key's first query, is in its own row.
+      const int own = first_row + LaneRow(m, 2 * half);
+      const int bound = kLimited ? bounds[LaneRow(m, 2 * half)] : 0;
+      SLUICE_UNROLL
+      for (int n = 0; n < kColumnTiles; ++n) {
+        SLUICE_UNROLL
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+          const int column = first_column + n * kMatrixColumns + LaneColumn() + e % 2;
+          const bool sees = kRowsAreKeys ? own <= column && (!kLimited || column < bound)
+                                         : column <= own && (!kLimited || column >= bound);
+          if (!sees) hide(values[m][n][e]);
+        }
+      }
+    }
+  }
+}
+
 // Writes a warp's rows, from `first` of the sequence on, by way of `stage`: room for them in a tile
 // of shared memory that no other warp touches.
 template <int kWidth, int kRowTiles>

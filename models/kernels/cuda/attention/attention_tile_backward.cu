@@ -4,7 +4,7 @@
 namespace sluice::cuda::attention {
 
 void LaunchTileBackward(const AttentionArguments& args, void* stream) {
-  BackwardByTiles(args.width, StreamLauncher{args, static_cast<cudaStream_t>(stream)});
+  BackwardByTiles(args, StreamLauncher{args, static_cast<cudaStream_t>(stream)});
 }
 
 }  // namespace sluice::cuda::attention

@@ -4,7 +4,7 @@
 namespace sluice::cuda::attention {
 
 void LaunchTileForward(const AttentionArguments& args, void* stream) {
-  ForwardByTiles(args.width, StreamLauncher{args, static_cast<cudaStream_t>(stream)});
+  ForwardByTiles(args, StreamLauncher{args, static_cast<cudaStream_t>(stream)});
 }
 
 }  // namespace sluice::cuda::attention

@@ -9,11 +9,11 @@ using emulation::AttentionLauncher;
 using emulation::OnStream;
 
 void LaunchTileForward(const AttentionArguments& args, void* stream) {
-  OnStream(stream, [args] { ForwardByTiles(args.width, AttentionLauncher{args}); });
+  OnStream(stream, [args] { ForwardByTiles(args, AttentionLauncher{args}); });
 }
 
 void LaunchTileBackward(const AttentionArguments& args, void* stream) {
-  OnStream(stream, [args] { BackwardByTiles(args.width, AttentionLauncher{args}); });
+  OnStream(stream, [args] { BackwardByTiles(args, AttentionLauncher{args}); });
 }
 
 void LaunchPlainForward(DType dtype, const AttentionArguments& args, void* stream) {

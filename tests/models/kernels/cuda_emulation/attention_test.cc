@@ -111,7 +111,7 @@ TEST_P(CudaAttentionEmulationTest, MatchesTheTwin) {
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionEmulationTest, testing::ValuesIn(Shapes()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
-// Groups by the tile kernels; everything else that the plain ones alone take.
+// Groups, windows and documents, in bf16 by the tile kernels; soft caps, which only the plain ones take.
 std::vector<AttentionShape> Options() {
   std::vector<AttentionShape> shapes;
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
@@ -130,6 +130,16 @@ std::vector<AttentionShape> Options() {
     capped.soft_cap = 20;
     shapes.push_back(capped);
   }
+  // Windows that begin and end within a tile of any of the kernels, in every tile's width.
+  for (const auto& [width, window] : {std::pair(64, 70), {64, 1}, {80, 33}, {128, 100}}) {
+    shapes.push_back({.batch = 2,
+                      .seq = 270,
+                      .heads = 2,
+                      .kv_heads = 1,
+                      .width = width,
+                      .window = window,
+                      .dtype = DType::kBFloat16});
+  }
   shapes.push_back({.batch = 1,
                     .seq = 150,
                     .heads = 6,
@@ -145,15 +155,57 @@ class CudaAttentionOptionsTest : public testing::TestWithParam<AttentionShape> {
 TEST_P(CudaAttentionOptionsTest, MatchTheTwinInAnyLayout) {
   const AttentionShape& shape = GetParam();
   ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(Fused(shape)));
-  if (shape.width > 64) return;
   ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(Separate(shape, 8), RandomStarts(shape, 1)));
+}
+
+// Documents of one token, of a tile, and of the whole sequence.
+TEST(CudaAttentionTest, DocumentsOfAnyLength) {
+  constexpr int64_t kSeq = 200;
+  for (const int64_t width : {64, 96, 128}) {
+    const AttentionShape shape = Fused({.batch = 1,
+                                        .seq = kSeq,
+                                        .heads = 2,
+                                        .kv_heads = 1,
+                                        .width = width,
+                                        .dtype = DType::kBFloat16});
+    for (const int64_t length : {int64_t{1}, int64_t{32}, int64_t{64}, int64_t{65}, kSeq}) {
+      twin::Starts starts;
+      for (int64_t t = 0; t < kSeq; ++t)
+        starts.push_back(static_cast<int32_t>(t / length * length));
+      ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(shape, starts));
+    }
+  }
+}
+
+// Not by a bit: a document has the results that it has behind any other one of that length.
+TEST(CudaAttentionTest, OtherDocumentsDoNotMatter) {
+  constexpr int64_t kSeq = 200, kWidth = 64;
+  constexpr int64_t kChanged = 75;  // tokens of the first document
+  twin::Starts starts(kSeq, kChanged);
+  std::fill_n(starts.begin(), kChanged, 0);
+  AttentionProblem problem(Shape(DType::kBFloat16, kSeq, kWidth, 1, 1), starts);
+  const AttentionBits before = RunWith<AlignedTensor>(problem);
+  for (Values* const part : {&problem.in.q, &problem.in.k, &problem.in.v}) {
+    std::fill_n(part->begin(), kChanged * kWidth, 9);
+  }
+  const AttentionBits after = RunWith<AlignedTensor>(problem);
+  constexpr std::ptrdiff_t kBytes = kChanged * kWidth * 2;
+  EXPECT_TRUE(
+      std::equal(before.out.begin() + kBytes, before.out.end(), after.out.begin() + kBytes));
+  EXPECT_FALSE(before.out == after.out);
+  // Rows of dq, dk and dv side by side.
+  EXPECT_TRUE(std::equal(before.gradients.begin() + 3 * kBytes, before.gradients.end(),
+                         after.gradients.begin() + 3 * kBytes));
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, CudaAttentionOptionsTest, testing::ValuesIn(Options()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
 TEST(CudaAttentionTest, TakesMisalignedTensors) {
-  ExpectLikeTheTwin<Tensor>(AttentionProblem(Shape(DType::kBFloat16, 70, 64, 1, 2)));
+  AttentionShape shape = Shape(DType::kBFloat16, 70, 64, 1, 2);
+  ExpectLikeTheTwin<Tensor>(AttentionProblem(shape));
+  shape.window = 20;
+  ExpectLikeTheTwin<Tensor>(AttentionProblem(shape, RandomStarts(shape, 3)));
 }
 
 // Another order of blocks, warps and lanes, and copies that land at other times, find every missing
@@ -162,13 +214,16 @@ TEST(CudaAttentionTest, AnyOrderGivesTheSameBits) {
   for (const auto& [dtype, width] :
        {std::pair(DType::kBFloat16, int64_t{64}), std::pair(DType::kBFloat16, int64_t{128}),
         std::pair(DType::kFloat32, int64_t{24})}) {
-    const AttentionProblem problem(
-        Fused({.batch = 1, .seq = 270, .heads = 2, .kv_heads = 1, .width = width, .dtype = dtype}));
-    emulation::launch_seed = 0;
-    const AttentionBits first = RunWith<AlignedTensor>(problem);
-    for (int seed = 1; seed <= Trials(4, 1); ++seed) {
-      emulation::launch_seed = static_cast<uint64_t>(seed);
-      EXPECT_TRUE(RunWith<AlignedTensor>(problem) == first) << "width " << width;
+    const AttentionShape shape =
+        Fused({.batch = 1, .seq = 270, .heads = 2, .kv_heads = 1, .width = width, .dtype = dtype});
+    for (const twin::Starts& starts : {twin::Starts(), RandomStarts(shape, 2)}) {
+      const AttentionProblem problem(shape, starts);
+      emulation::launch_seed = 0;
+      const AttentionBits first = RunWith<AlignedTensor>(problem);
+      for (int seed = 1; seed <= Trials(4, 1); ++seed) {
+        emulation::launch_seed = static_cast<uint64_t>(seed);
+        EXPECT_TRUE(RunWith<AlignedTensor>(problem) == first) << "width " << width;
+      }
     }
   }
   emulation::launch_seed = 0;
