@@ -48,7 +48,9 @@ SmallRun OneStage(const SmallRun& run) {
           .micro_batches = run.micro_batches * replicas,
           .dtype = run.dtype,
           .optimizer = run.optimizer,
-          .sum_groups = run.replicas > 1 ? run.replicas : run.sum_groups};
+          .sum_groups = run.replicas > 1 ? run.replicas : run.sum_groups,
+          .documents = run.documents,
+          .adapted = run.adapted};
 }
 
 const Outcome& OneStageOutcome(const SmallRun& run) {
@@ -61,21 +63,26 @@ const Outcome& OneStageOutcome(const SmallRun& run) {
 }
 
 std::vector<SmallRun> Runs() {
-  return {{.schedule = "1f1b", .ranks = 3},
-          {.schedule = "gpipe", .ranks = 2, .dtype = DType::kBFloat16},
-          {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::kFull},
-          {.schedule = "1f1b",
-           .ranks = 2,
-           .recompute = Recompute::kSelective,
-           .dtype = DType::kBFloat16},
-          {.schedule = "zb-h1", .ranks = 2, .optimizer = OptimizerKind::kSgd},
-          {.schedule = "zbv", .ranks = 2, .chunks = 2, .dtype = DType::kBFloat16},
-          {.schedule = "interleaved", .ranks = 2, .chunks = 2},
-          {.model = "tied", .ranks = 2},
-          {.model = "rms", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
-          {.model = "mlp", .ranks = 2},
-          {.model = "wide", .ranks = 2, .dtype = DType::kBFloat16},  // heads for tensor cores
-          {.model = "wide", .ranks = 2, .replicas = 2, .zero = 1}};
+  return {
+      {.schedule = "1f1b", .ranks = 3},
+      {.schedule = "gpipe", .ranks = 2, .dtype = DType::kBFloat16},
+      {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::kFull},
+      {.schedule = "1f1b",
+       .ranks = 2,
+       .recompute = Recompute::kSelective,
+       .dtype = DType::kBFloat16},
+      {.schedule = "zb-h1", .ranks = 2, .optimizer = OptimizerKind::kSgd},
+      {.schedule = "zbv", .ranks = 2, .chunks = 2, .dtype = DType::kBFloat16},
+      {.schedule = "interleaved", .ranks = 2, .chunks = 2},
+      {.model = "tied", .ranks = 2},
+      {.model = "rms", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
+      {.model = "mlp", .ranks = 2},
+      {.model = "wide", .ranks = 2, .dtype = DType::kBFloat16},  // heads for tensor cores
+      {.model = "wide", .ranks = 2, .dtype = DType::kBFloat16, .documents = true},
+      // A padded table that embedding and head share, and one that is frozen.
+      {.model = "wide_tied", .schedule = "zbv", .ranks = 2, .chunks = 2, .dtype = DType::kBFloat16},
+      {.model = "wide_tied", .ranks = 2, .dtype = DType::kBFloat16, .adapted = "lora"},
+      {.model = "wide", .ranks = 2, .replicas = 2, .zero = 1}};
 }
 
 class OnEmulatedGpus : public testing::TestWithParam<SmallRun> {};
