@@ -196,7 +196,7 @@ TEST(HeadTest, TheTableOfATiedHeadHasTheHeadsPadding) {
     const ParameterDecl table = MakeEmbedding(config, context)->decl().parameters.front();
     const ParameterDecl of_head = MakeHead(config, context)->decl().parameters.back();
     EXPECT_EQ(of_head.padding, 12) << "one row";
-    EXPECT_EQ(of_head.stored_bytes(), of_head.bytes() + 12 * 4);
+    EXPECT_EQ(of_head.stored_bytes(), of_head.bytes() + 48);
     EXPECT_EQ(table.padding, tied ? of_head.padding : 0);
   }
 }

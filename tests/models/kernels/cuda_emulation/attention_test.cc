@@ -68,7 +68,7 @@ void ExpectLikeTheTwin(const AttentionProblem& problem) {
   const twin::Attended want = twin::Attend(shape, problem.in, problem.starts);
   ExpectClose(Read(tensors.out()), want.out, Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5, "out");
   ExpectClose(Read(tensors.lse()), want.lse, 1e-6, 1e-5, "lse");
-  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  const auto group = static_cast<double>(shape.heads) / static_cast<double>(shape.kv_heads);
   ExpectCloseGradients(shape, Read(tensors.gradients()),
                        twin::AttendBackward(shape, problem.in, problem.dout, problem.starts),
                        Epsilon(shape.dtype), (narrow ? 0.03 : 3e-5) * std::sqrt(group));
