@@ -11,6 +11,7 @@ namespace sluice {
 struct AttentionCase {
   const char* name;
   AttentionShape shape;
+  int64_t document = 0;  // tokens of each document of a sequence; 0: a sequence is one
 };
 
 // Queries, keys and values side by side.
@@ -37,6 +38,8 @@ inline constexpr AttentionCase kAttentionCases[] = {
     {"8192 long, heads of 128", SideBySide(1, 8192, 16, 16, 128)},
     {"Qwen3-0.6B", SideBySide(8, 2048, 16, 8, 128)},
     {"8192 long, window of 1024", SideBySide(1, 8192, 16, 8, 128, 1024)},
+    {"heads of 256", SideBySide(4, 2048, 4, 1, 256)},
+    {"8192 long, documents of 512", SideBySide(1, 8192, 16, 8, 128), 512},
     {"fp32", SideBySide(4, 1024, 12, 12, 64, 0, DType::kFloat32)},
 };
 

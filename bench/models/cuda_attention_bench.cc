@@ -29,14 +29,28 @@ void Report(const char* name, const char* pass, double flops, double seconds, do
 }
 
 // Pairs of a query and a key that it sees, but for half of the diagonal.
-double Scores(const AttentionShape& s) {
+double Scores(const AttentionCase& c) {
+  const AttentionShape& s = c.shape;
   const auto seq = static_cast<double>(s.seq), window = static_cast<double>(s.window);
+  if (c.document > 0) return static_cast<double>(s.batch * s.heads * s.seq * c.document) / 2;
   const double unseen = s.window == 0 ? 0 : (seq - window) * (seq - window) / 2;
   return static_cast<double>(s.batch * s.heads) * (seq * seq / 2 - unseen);
 }
 
-void Measure(Device& device, Stream stream, const char* name, const AttentionShape& s,
+// Where the documents of the rows begin, on the device.
+DeviceMemory Starts(Device& device, const AttentionCase& c) {
+  DeviceMemory starts = OrFail(device.AllocateShared(c.shape.batch * c.shape.seq * 4));
+  auto* const start = reinterpret_cast<int32_t*>(starts.data());
+  for (int64_t row = 0; row < c.shape.batch * c.shape.seq; ++row) {
+    const int64_t position = row % c.shape.seq;
+    start[row] = static_cast<int32_t>(position - position % c.document);
+  }
+  return starts;
+}
+
+void Measure(Device& device, Stream stream, const char* name, const AttentionCase& c,
              const Kernels& kernels, double peak) {
+  const AttentionShape& s = c.shape;
   const auto attention = *kernels.make_attention(s);
   attention->Prepare(stream);
   const int64_t rows = s.batch * s.seq, dim = s.heads * s.width;
@@ -53,8 +67,12 @@ void Measure(Device& device, Stream stream, const char* name, const AttentionSha
     return reinterpret_cast<std::byte*>(tensor.data()) + head * s.width * SizeOf(s.dtype);
   };
   const int64_t keys = s.heads, values = s.heads + s.kv_heads;
-  const AttentionInput in = {.q = part(qkv, 0), .k = part(qkv, keys), .v = part(qkv, values)};
-  const double flops = 4.0 * Scores(s) * static_cast<double>(s.width);
+  const DeviceMemory starts = c.document > 0 ? Starts(device, c) : DeviceMemory();
+  const AttentionInput in = {.q = part(qkv, 0),
+                             .k = part(qkv, keys),
+                             .v = part(qkv, values),
+                             .starts = reinterpret_cast<const int32_t*>(starts.data())};
+  const double flops = 4.0 * Scores(c) * static_cast<double>(s.width);
   const double forward = Seconds(
       device, stream, [&] { attention->Forward(stream, in, out.data(), sums, workspace.data()); });
   Report(name, "forward", flops, forward, peak);
@@ -73,9 +91,9 @@ int Main(int argc, char** argv) {
   fmt::print("{:32}{:10}{:>10}{:>12}{:>10}\n", "shape", "pass", "us", "TFLOP/s", "share");
   const absl::Status cudnn = PrepareCudaKernels(CudaAttention::kCudnn);
   for (const AttentionCase& c : kAttentionCases) {
-    Measure(*device, stream, c.name, c.shape, CudaKernels(), peak);
-    if (!cudnn.ok() || !CheckCudnnAttention(c.shape).ok()) continue;
-    Measure(*device, stream, "  cuDNN", c.shape, CudaKernels(CudaAttention::kCudnn), peak);
+    Measure(*device, stream, c.name, c, CudaKernels(), peak);
+    if (!cudnn.ok() || c.document > 0 || !CheckCudnnAttention(c.shape).ok()) continue;
+    Measure(*device, stream, "  cuDNN", c, CudaKernels(CudaAttention::kCudnn), peak);
   }
   if (!cudnn.ok()) fmt::print("no cuDNN: {}\n", std::string(cudnn.message()));
   return 0;

@@ -3,6 +3,7 @@ import atexit
 import hashlib
 import json
 import os
+import random
 import sys
 import tempfile
 import time
@@ -142,4 +143,16 @@ class Kit:
         path = self.scratch / TEXT
         if not path.is_file():
             path.write_text(project_text(), encoding="utf-8")
+        return path
+
+    def documents(self):
+        """The text as JSON lines of a tenth of a window to one and a half, which are packed into windows."""
+        path = self.scratch / "documents.jsonl"
+        if not path.is_file():
+            text, lengths, lines, at = self.text().read_text(encoding="utf-8"), random.Random(1), [], 0
+            while at < len(text):
+                length = lengths.randrange(100, 1500)
+                lines.append(json.dumps({"text": text[at:at + length]}) + "\n")
+                at += length
+            path.write_text("".join(lines), encoding="utf-8")
         return path

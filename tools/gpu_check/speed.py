@@ -21,10 +21,11 @@ KINDS = {
     "qwen3": Kind(sizes=("layers", "vocab", "seq"), cudnn=False, peer=False),
 }
 # Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64. "ways": "all" that are measured
-# beside each other, or, of a model that is slow to start, "ends": what has everything, and nothing.
+# beside each other, or, of a model that is slow to start, "ends": what has everything, and nothing. "own_vocab": the
+# vocabulary that the model has; with it, what people train is measured, too.
 MODELS = {
     "gpt2": {"kind": "gpt2", "ways": "all", "layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024,
-             "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.45},
+             "own_vocab": 50257, "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.45},
     "gpt2-xl": {"kind": "gpt2", "ways": "ends", "layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024,
                 "micro_batch": 8, "micro_batches": 4, "target_mfu": 0.50},
     "qwen3-0.6b": {"kind": "qwen3", "ways": "all", "layers": 28, "dim": 1024, "attention": 2048, "block": 15_728_640,
@@ -113,14 +114,14 @@ class Steps:
         return row
 
 
-def measure_sluice(kit, clock, rows, name, shape, flags, limit=RUN_LIMIT):
+def measure_sluice(kit, clock, rows, name, shape, flags, limit=RUN_LIMIT, data=None):
     """The row of a run of sluice in one process; it has an "error" where the run failed."""
     known = rows.known(name)
     if known:
         return known
     steps = Steps(kit, rows, name, shape)
     try:
-        result = training.one_process(kit, flags, min(limit, clock.left()), lambda step: steps.add(step["step_seconds"]))
+        result = training.one_process(kit, flags, min(limit, clock.left()), lambda step: steps.add(step["step_seconds"]), data)
         return steps.done(arena_bytes=result["arena_bytes"])
     except training.Failed as failure:
         return steps.failed(failure)
@@ -166,6 +167,23 @@ def variants(kit, shape, tuned):
     return {f"sluice{name}": flags for name, flags in ways.items()}
 
 
+OWN_VOCABULARY, DOCUMENTS = "sluice, its own vocabulary", "sluice, packed documents"
+# No other program is compared with these, and of documents the MFU counts more than is computed.
+APART = (OWN_VOCABULARY, DOCUMENTS)
+
+
+def runs_apart(kit, clock, rows, model, shape):
+    """{what: what measures it} of runs like those that people make."""
+    if kit.device != "cuda" or "own_vocab" not in shape:
+        return {}
+    own = {**shape, "vocab": shape["own_vocab"]}
+
+    def measure(name, measured, data=None):
+        return lambda: measure_sluice(kit, clock, rows, name, measured, sluice_flags(model, measured), data=data)
+
+    return {OWN_VOCABULARY: measure(OWN_VOCABULARY, own), DOCUMENTS: measure(DOCUMENTS, shape, kit.documents())}
+
+
 def tune(kit, clock, rows, model, shape):
     """The file of the fastest algorithms of the model's products, of which two blocks have all, or None; and its row."""
     file = kit.scratch / f"{model}.algorithms"
@@ -195,6 +213,7 @@ def compare_with_peer(kit, clock, rows, model, shape=None):
         results.update({} if tuned else {"algorithms": row})
     runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
             for name, more in variants(kit, shape, tuned).items()}
+    runs.update(runs_apart(kit, clock, rows, model, shape))
     if kind_of(shape).peer:
         runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
     for name, run in runs.items():
@@ -214,8 +233,9 @@ def compare_with_peer(kit, clock, rows, model, shape=None):
 def judge(results, notes, not_reached, shape):
     wrong = [f"{name}: {row['error']}" for name, row in results.items() if row.get("error") and name not in not_reached]
     speeds = {name: row["step_seconds"] for name, row in results.items() if "step_seconds" in row}
-    mine = [seconds for name, seconds in speeds.items() if name != "PyTorch"]
-    best = max((row.get("mfu") or 0 for name, row in results.items() if name != "PyTorch"), default=0)
+    compared = [name for name in results if name != "PyTorch" and name not in APART]
+    mine = [speeds[name] for name in compared if name in speeds]
+    best = max((results[name].get("mfu") or 0 for name in compared), default=0)
     words = [f"{1e3 * min(mine):.1f} ms a step"] if mine else []
     words += [f"MFU {100 * best:.1f} % (target: {100 * shape['target_mfu']:.0f} %)"] if best else []
     times = speeds["PyTorch"] / min(mine) if "PyTorch" in speeds and mine else None

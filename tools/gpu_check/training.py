@@ -40,8 +40,8 @@ def parse(outcome):
             "hash": done[0]["weights_hash"], "arena_bytes": max(max(step["arena_bytes"]) for step in steps)}
 
 
-def command(kit, flags):
-    return [kit.sluice, "train", "--data", kit.text(), "--device", kit.device, "--json", *flags]
+def command(kit, flags, data=None):
+    return [kit.sluice, "train", "--data", data or kit.text(), "--device", kit.device, "--json", *flags]
 
 
 def steps_to(on_step):
@@ -53,9 +53,9 @@ def steps_to(on_step):
     return read
 
 
-def one_process(kit, flags, timeout, on_step=None):
+def one_process(kit, flags, timeout, on_step=None, data=None):
     """All ranks in one process, on as many GPUs as there are (usually one)."""
-    words = command(kit, [*flags, "--transport", "inprocess"])
+    words = command(kit, [*flags, "--transport", "inprocess"], data)
     return parse(process.run(words, timeout, on_line=steps_to(on_step) if on_step else None))
 
 

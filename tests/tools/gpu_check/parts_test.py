@@ -1,5 +1,6 @@
 """The parts of tools/gpu-check without a GPU."""
 import dataclasses
+import json
 import os
 import unittest
 from unittest import mock
@@ -187,6 +188,15 @@ class Measures(Folder):
         speed.train_qwen3(self.kit, Clock(60), rows)
         self.assertEqual(rows.get("algorithms")["gains"], {"8 x 2 x 4, bias": 1.25, "8 x 2 x 4 + c, bias": 1.0})
         self.assertAlmostEqual(rows.get("sluice, tuned")["step_seconds"], 0.101)
+
+    def test_what_people_train_is_measured_beside_it(self):
+        rows = Rows()
+        result = speed.train_gpt2(self.kit, Clock(60), rows)
+        self.assertTrue(result["ok"], result)
+        for name in speed.APART:
+            self.assertAlmostEqual(rows.get(name)["step_seconds"], 0.101)
+        lines = self.kit.documents().read_text(encoding="utf-8").splitlines()
+        self.assertEqual("".join(json.loads(line)["text"] for line in lines), self.kit.text().read_text(encoding="utf-8"))
 
     def test_without_algorithms_the_rest_is_measured(self):
         self.make(broken="untuned")
