@@ -34,7 +34,7 @@ inline bool FusesGelu(const LinearShape& shape) {
 // begin and end where 16 bytes do.
 constexpr int64_t kTileAlignment = 16;  // bytes
 inline bool FitsTiles(const AttentionShape& shape) {
-  constexpr int64_t kWidest = 128;  // values
+  constexpr int64_t kWidest = 256;  // values
   if (shape.soft_cap != 0) return false;
   const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
   return shape.dtype == DType::kBFloat16 && shape.width <= kWidest &&

@@ -142,8 +142,10 @@ class RecordedAttention : public AttentionRecord {
     const int64_t statistics = row_values() * kStatistics;
     Moves(plain ? KernelKind::kPlainAttentionStatistics : KernelKind::kAttentionStatistics,
           queries() * 2 + row_values() * kFloat + statistics);
-    Attend(plain ? KernelKind::kPlainAttentionKeyGrad : KernelKind::kAttentionKeyGrad, plain, 4,
-           queries() * 2 + keys() * 4 + statistics);
+    // The columns of wide heads have two blocks, each of which computes the scores.
+    const int halves = !plain && shape().width > 128 ? 2 : 1;
+    Attend(plain ? KernelKind::kPlainAttentionKeyGrad : KernelKind::kAttentionKeyGrad, plain,
+           2 * halves + 2, queries() * 2 + keys() * 4 + statistics);
     Attend(plain ? KernelKind::kPlainAttentionQueryGrad : KernelKind::kAttentionQueryGrad, plain, 3,
            queries() * 3 + keys() * 2 + statistics);
   }

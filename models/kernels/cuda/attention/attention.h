@@ -10,9 +10,9 @@
 
 namespace sluice::cuda {
 
-// InvalidArgument for heads of more than 256 values (CheckCudaAttention). bf16 heads of up to 128
-// values, a multiple of 8, run on tensor cores where all tensors and rows are aligned to 16 bytes
-// and there is no soft cap; everything else in fp32 arithmetic, slower by far.
+// InvalidArgument for heads of more than 256 values (CheckCudaAttention). bf16 heads whose width is
+// a multiple of 8 run on tensor cores where all tensors and rows are aligned to 16 bytes and there is
+// no soft cap; everything else in fp32 arithmetic, slower by far.
 // Needs no GPU before the first call.
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 

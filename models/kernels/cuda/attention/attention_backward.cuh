@@ -31,14 +31,26 @@ struct BackwardTile {
 };
 
 // As large as the registers allow: a lane holds kRowTiles * kWidth / 4 sums (keys; half of that for
-// queries) and kRowTiles * kStreamed / 2 scores and gradients.
+// queries) and kRowTiles * kStreamed / 2 scores and gradients. A block of keys of the widest heads
+// has half of the columns of both gradients, and another block, which computes the scores too, the
+// others.
 template <int kWidth>
-struct KeyTile : BackwardTile<kWidth, 8, 1, 64> {};
+struct KeyTile : BackwardTile<kWidth, 8, 1, 64> {
+  static constexpr int kColumns = kWidth;
+};
 template <>
-struct KeyTile<64> : BackwardTile<64, 4, 2, 32> {};
+struct KeyTile<64> : BackwardTile<64, 4, 2, 32> {
+  static constexpr int kColumns = 64;
+};
+template <>
+struct KeyTile<256> : BackwardTile<256, 4, 1, 32> {
+  static constexpr int kColumns = 128;
+};
 template <int kWidth>
-struct QueryTile : BackwardTile<kWidth, 4, 2, 32> {
-  using Base = BackwardTile<kWidth, 4, 2, 32>;
+constexpr int kQueryRowTiles = kWidth <= 128 ? 2 : 1;
+template <int kWidth>
+struct QueryTile : BackwardTile<kWidth, 4, kQueryRowTiles<kWidth>, 32> {
+  using Base = BackwardTile<kWidth, 4, kQueryRowTiles<kWidth>, 32>;
   static constexpr int kRowStatistics = Base::kSharedBytes;  // where those of the rows begin
   static constexpr int kSharedBytes =
       Base::kSharedBytes + Base::kRows * static_cast<int>(sizeof(RowStatistics));

@@ -15,7 +15,7 @@ template <int kWidth>
 struct ForwardTile {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpLanes;
-  static constexpr int kRowTiles = 2;
+  static constexpr int kRowTiles = kWidth > 128 ? 1 : 2;
   static constexpr int kWarpRows = kRowTiles * kMatrixRows;
   static constexpr int kQueries = kWarps * kWarpRows;
   static constexpr int kKeys = kWidth > 96 ? 32 : 64;  // as the registers allow
@@ -82,12 +82,13 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
                                                                           out);
     LeftFactors<kRowTiles, kKeyTiles / 2> weights;
     ToLeftFactors<kRowTiles, kKeyTiles>(scores, weights);
-    AddProduct<kWidth, kRowTiles, kKeyTiles / 2>(
+    AddProduct<kWidth, kRowTiles, kKeyTiles / 2, kWidth>(
         weights, RowsFirst<kWidth>(stage + Tile::kStageBytes / 2), out);
   }
   Normalize<kRowTiles, kWidth / kMatrixColumns>(args.scale, query, args.seq, softmax,
                                                 args.lse + BlockX() * args.seq, out);
-  StoreRows<kWidth, kRowTiles>(out, own_rows, OutputOf<uint16_t>(args, args.out, BlockX()), query);
+  StoreRows<kWidth, kRowTiles, kWidth>(out, own_rows, OutputOf<uint16_t>(args, args.out, BlockX()),
+                                       query, 0);
 }
 
 }  // namespace sluice::cuda::attention

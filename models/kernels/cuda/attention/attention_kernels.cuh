@@ -40,7 +40,8 @@ struct KeyGradientKernel {
   static constexpr int kThreads = Tile::kThreads;
   static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch * args.kv_heads, TilesOf(args.seq, Tile::kRows)};
+    return {args.batch * args.kv_heads,
+            int64_t{TilesOf(args.seq, Tile::kRows)} * (kWidth / Tile::kColumns)};
   }
   static int SharedBytes(const AttentionArguments&) {
     return Tile::kSharedBytes + RowBounds<true, kLimited, Tile::kRows>::kSharedBytes;
@@ -120,7 +121,7 @@ struct PlainQueryGradientKernel : PlainKernel {
 };
 
 // Which kernels a shape takes; launch(kernel) is called for each, in order.
-constexpr int kTileMaxWidth = 128;
+constexpr int kTileMaxWidth = 256;
 
 template <int kWidth, bool kLimited, class Launcher>
 void BackwardTilesOf(const Launcher& launch) {
@@ -133,6 +134,7 @@ template <bool kLimited, class Launcher>
 void ForwardByTiles(int width, const Launcher& launch) {
   if (width <= 64) return launch(ForwardKernel<64, kLimited>());
   if (width <= 96) return launch(ForwardKernel<96, kLimited>());
+  if (width <= 128) return launch(ForwardKernel<128, kLimited>());
   launch(ForwardKernel<kTileMaxWidth, kLimited>());
 }
 
@@ -140,6 +142,7 @@ template <bool kLimited, class Launcher>
 void BackwardByTiles(int width, const Launcher& launch) {
   if (width <= 64) return BackwardTilesOf<64, kLimited>(launch);
   if (width <= 96) return BackwardTilesOf<96, kLimited>(launch);
+  if (width <= 128) return BackwardTilesOf<128, kLimited>(launch);
   BackwardTilesOf<kTileMaxWidth, kLimited>(launch);
 }
 

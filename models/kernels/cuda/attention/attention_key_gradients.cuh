@@ -8,13 +8,16 @@ namespace sluice::cuda::attention {
 // Gradients of kRows keys and values. Scores are computed with a row for each key, so that a
 // warp's weights and gradients are left factors as they lie in its registers. The tiles of queries
 // of one head of the group follow those of the one before. Grid: x = batch * kv_heads, y = tiles of
-// keys, the first (which most queries see) first.
+// keys, the first (which most queries see) first, and in each the parts of the columns.
 template <int kWidth, bool kLimited>
 SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   using Tile = KeyTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
   constexpr int kColumnTiles = Tile::kColumnTiles;
-  const int first = BlockY() * Tile::kRows;
+  constexpr int kColumns = Tile::kColumns;
+  constexpr int kParts = kWidth / kColumns;
+  const int first = BlockY() / kParts * Tile::kRows;
+  const int column = BlockY() % kParts * kColumns;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
   const int key = first + warp_row;
   using Bounds = RowBounds<true, kLimited, Tile::kRows>;
@@ -49,10 +52,10 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   copy_stage(0);
   Bounds::Keep(args, BlockX(), first, DynamicShared() + Tile::kSharedBytes);
 
-  Sums<kRowTiles, kWidth / kMatrixColumns> dkeys;
-  Sums<kRowTiles, kWidth / kMatrixColumns> dvalues;
-  Clear<kRowTiles, kWidth / kMatrixColumns>(dkeys);
-  Clear<kRowTiles, kWidth / kMatrixColumns>(dvalues);
+  Sums<kRowTiles, kColumns / kMatrixColumns> dkeys;
+  Sums<kRowTiles, kColumns / kMatrixColumns> dvalues;
+  Clear<kRowTiles, kColumns / kMatrixColumns>(dkeys);
+  Clear<kRowTiles, kColumns / kMatrixColumns>(dvalues);
   const int steps = args.group() * tiles_of_head;
   for (int step = 0; step < steps; ++step) {
     WaitForCopies();
@@ -77,13 +80,17 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
     ClearUnseen<true, kLimited, kRowTiles, kColumnTiles>(bounds, key, query, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;
     ToLeftFactors<kRowTiles, kColumnTiles>(weights, left);
-    AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(dout_tile), dvalues);
+    AddProduct<kWidth, kRowTiles, kColumnTiles / 2, kColumns>(
+        left, RowsFirst<kWidth>(dout_tile + ColumnsFrom(column)), dvalues);
     ToLeftFactors<kRowTiles, kColumnTiles>(gradients, left);
-    AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(query_tile), dkeys);
+    AddProduct<kWidth, kRowTiles, kColumnTiles / 2, kColumns>(
+        left, RowsFirst<kWidth>(query_tile + ColumnsFrom(column)), dkeys);
   }
-  Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dkeys);
-  StoreRows<kWidth, kRowTiles>(dkeys, own_keys, KeysOf<uint16_t>(args, args.dk, BlockX()), key);
-  StoreRows<kWidth, kRowTiles>(dvalues, own_values, KeysOf<uint16_t>(args, args.dv, BlockX()), key);
+  Scale<kRowTiles, kColumns / kMatrixColumns>(args.scale, dkeys);
+  StoreRows<kWidth, kRowTiles, kColumns>(dkeys, own_keys, KeysOf<uint16_t>(args, args.dk, BlockX()),
+                                         key, column);
+  StoreRows<kWidth, kRowTiles, kColumns>(dvalues, own_values,
+                                         KeysOf<uint16_t>(args, args.dv, BlockX()), key, column);
 }
 
 }  // namespace sluice::cuda::attention

@@ -67,11 +67,12 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
     ClearUnseen<false, kLimited, kRowTiles, kColumnTiles>(bounds, query, key, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;
     ToLeftFactors<kRowTiles, kColumnTiles>(gradients, left);
-    AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(stage), dqueries);
+    AddProduct<kWidth, kRowTiles, kColumnTiles / 2, kWidth>(left, RowsFirst<kWidth>(stage),
+                                                            dqueries);
   }
   Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dqueries);
-  StoreRows<kWidth, kRowTiles>(dqueries, own_queries, QueriesOf<uint16_t>(args, args.dq, BlockX()),
-                               query);
+  StoreRows<kWidth, kRowTiles, kWidth>(dqueries, own_queries,
+                                       QueriesOf<uint16_t>(args, args.dq, BlockX()), query, 0);
 }
 
 }  // namespace sluice::cuda::attention

@@ -128,15 +128,21 @@ SLUICE_DEVICE void RowsTimesRows(LaneAddress<kWidth> rows, LaneAddress<kWidth> c
   }
 }
 
-// sums += left * tile, whose rows are the depth.
-template <int kWidth, int kRowTiles, int kDepthTiles>
+// Columns of a tile of kWidth that begin this many bytes after those of its row; a multiple of 64
+// columns, whose chunks are permuted among themselves.
+constexpr SLUICE_DEVICE uint32_t ColumnsFrom(int column) {
+  return static_cast<uint32_t>(column * 2);
+}
+
+// sums += left * tile, whose rows are the depth; the first kColumns columns of the tile.
+template <int kWidth, int kRowTiles, int kDepthTiles, int kColumns>
 SLUICE_DEVICE void AddProduct(const LeftFactors<kRowTiles, kDepthTiles>& left,
                               LaneAddress<kWidth> tile,
-                              Sums<kRowTiles, kWidth / kMatrixColumns>& sums) {
+                              Sums<kRowTiles, kColumns / kMatrixColumns>& sums) {
   SLUICE_UNROLL
   for (int k = 0; k < kDepthTiles; ++k) {
     SLUICE_UNROLL
-    for (int n = 0; n < kWidth / kMatrixColumns; n += 2) {
+    for (int n = 0; n < kColumns / kMatrixColumns; n += 2) {
       uint32_t right[4];
       LoadMatricesTransposed(right, tile.At(k * kMatrixRows, n));
       SLUICE_UNROLL
@@ -243,16 +249,17 @@ SLUICE_DEVICE void HideUnseen(const int* bounds, int first_row, int first_column
 }
 
 // Writes a warp's rows, from `first` of the sequence on, by way of `stage`: room for them in a tile
-// of shared memory that no other warp touches.
-template <int kWidth, int kRowTiles>
-SLUICE_DEVICE void StoreRows(const Sums<kRowTiles, kWidth / kMatrixColumns>& sums,
-                             unsigned char* stage, const HeadRows<uint16_t>& to, int first) {
+// of shared memory that no other warp touches. They are kColumns columns of the rows, from `column` on.
+template <int kWidth, int kRowTiles, int kColumns>
+SLUICE_DEVICE void StoreRows(const Sums<kRowTiles, kColumns / kMatrixColumns>& sums,
+                             unsigned char* stage, const HeadRows<uint16_t>& to, int first,
+                             int column) {
   using Layout = TileLayout<kWidth>;
   SyncWarp();  // the last reads of what lay there are done
   SLUICE_UNROLL
   for (int m = 0; m < kRowTiles; ++m) {
     SLUICE_UNROLL
-    for (int n = 0; n < kWidth / kMatrixColumns; ++n) {
+    for (int n = 0; n < kColumns / kMatrixColumns; ++n) {
       SLUICE_UNROLL
       for (int e = 0; e < 4; e += 2) {
         unsigned char* const at = stage + Layout::Offset(LaneRow(m, e), n) + LaneColumn() * 2;
@@ -261,12 +268,13 @@ SLUICE_DEVICE void StoreRows(const Sums<kRowTiles, kWidth / kMatrixColumns>& sum
     }
   }
   SyncWarp();
-  constexpr int kAll = kRowTiles * kMatrixRows * Layout::kChunks;
+  constexpr int kChunks = kColumns / kChunk;
+  constexpr int kAll = kRowTiles * kMatrixRows * kChunks;
   for (int i = Thread() % kWarpLanes; i < kAll; i += kWarpLanes) {
-    const int row = i / Layout::kChunks;
-    const int chunk = i % Layout::kChunks;
-    if (first + row < to.seq && chunk * kChunk < to.width) {
-      *reinterpret_cast<Bytes16*>(to.Row(first + row) + chunk * kChunk) =
+    const int row = i / kChunks;
+    const int chunk = i % kChunks;
+    if (first + row < to.seq && column + chunk * kChunk < to.width) {
+      *reinterpret_cast<Bytes16*>(to.Row(first + row) + column + chunk * kChunk) =
           *reinterpret_cast<const Bytes16*>(stage + Layout::Offset(row, chunk));
     }
   }

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()),
 std::vector<AttentionShape> Options() {
   std::vector<AttentionShape> shapes;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t width : {64, 80, 128}) {
+    for (const int64_t width : {64, 80, 128, 256}) {
       for (const int64_t window : {0, 1, 48, 200}) {
         shapes.push_back(Fused({.batch = 2,
                                 .seq = 300,

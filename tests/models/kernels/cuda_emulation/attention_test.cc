@@ -84,11 +84,11 @@ std::vector<AttentionShape> Shapes() {
   for (const int64_t seq : {1, 31, 64, 65, 127, 128, 129, 200, 300}) {
     shapes.push_back(Shape(DType::kBFloat16, seq, 64, 1, 1));
   }
-  for (const int64_t width : {8, 40, 80, 96, 104, 128}) {
+  for (const int64_t width : {8, 40, 80, 96, 104, 128, 136, 256}) {
     shapes.push_back(Shape(DType::kBFloat16, 150, width, 1, 2));
   }
   shapes.push_back(Shape(DType::kBFloat16, 33, 64, 2, 3));
-  for (const int64_t width : {1, 20, 63, 136, 256}) {  // by the plain kernels
+  for (const int64_t width : {1, 20, 63, 137, 255}) {  // by the plain kernels
     shapes.push_back(Shape(DType::kBFloat16, 45, width, 2, 2));
   }
   for (const int64_t seq : {1, 31, 32, 33, 100}) {
@@ -131,7 +131,8 @@ std::vector<AttentionShape> Options() {
     shapes.push_back(capped);
   }
   // Windows that begin and end within a tile of any of the kernels, in every tile's width.
-  for (const auto& [width, window] : {std::pair(64, 70), {64, 1}, {80, 33}, {128, 100}}) {
+  for (const auto& [width, window] :
+       {std::pair(64, 70), {64, 1}, {80, 33}, {128, 100}, {256, 100}}) {
     shapes.push_back({.batch = 2,
                       .seq = 270,
                       .heads = 2,
@@ -161,7 +162,7 @@ TEST_P(CudaAttentionOptionsTest, MatchTheTwinInAnyLayout) {
 // Documents of one token, of a tile, and of the whole sequence.
 TEST(CudaAttentionTest, DocumentsOfAnyLength) {
   constexpr int64_t kSeq = 200;
-  for (const int64_t width : {64, 96, 128}) {
+  for (const int64_t width : {64, 96, 128, 256}) {
     const AttentionShape shape = Fused({.batch = 1,
                                         .seq = kSeq,
                                         .heads = 2,
@@ -213,7 +214,7 @@ TEST(CudaAttentionTest, TakesMisalignedTensors) {
 TEST(CudaAttentionTest, AnyOrderGivesTheSameBits) {
   for (const auto& [dtype, width] :
        {std::pair(DType::kBFloat16, int64_t{64}), std::pair(DType::kBFloat16, int64_t{128}),
-        std::pair(DType::kFloat32, int64_t{24})}) {
+        std::pair(DType::kBFloat16, int64_t{256}), std::pair(DType::kFloat32, int64_t{24})}) {
     const AttentionShape shape =
         Fused({.batch = 1, .seq = 270, .heads = 2, .kv_heads = 1, .width = width, .dtype = dtype});
     for (const twin::Starts& starts : {twin::Starts(), RandomStarts(shape, 2)}) {
