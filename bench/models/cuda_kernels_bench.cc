@@ -231,7 +231,7 @@ void Bench::Product(LinearShape shape) {
   const int64_t in = shape.in, out = shape.out, width = shape.out_width();
   const auto linear = k_.make_linear(shape);
   const DeviceMemory x = Random(kBF16, kRows * in), dy = Random(kBF16, kRows * width);
-  const DeviceMemory weight = Random(DType::kFloat32, in * out), dw = Memory(4 * in * out);
+  const DeviceMemory weight = Random(DType::kFloat32, in * width), dw = Memory(4 * in * out);
   const DeviceMemory bias = Random(DType::kFloat32, out), db = Memory(4 * out);
   const DeviceMemory y = Memory(2 * kRows * width), activated = Memory(2 * kRows * width);
   const DeviceMemory dx = Memory(2 * kRows * in);
