@@ -199,6 +199,7 @@ struct RowBounds {
   // Those of this warp's rows, kWarpRows of them. Asked for in a loop, it holds no registers outside.
   template <int kWarpRows>
   static SLUICE_DEVICE const int* OfWarp(const unsigned char* shared) {
+    if constexpr (!kLimited) return nullptr;
     const auto thread = static_cast<int>(Fresh(static_cast<uint32_t>(Thread())));
     return reinterpret_cast<const int*>(shared) + thread / kWarpLanes * kWarpRows;
   }
