@@ -33,7 +33,7 @@ inline constexpr HeadLimits kProcessorHead{.whole = int64_t{80} << 20, .block = 
 // rows. Whole: 2 GiB of bf16, as GPT-2's (50,304 words) for 16,384 tokens are: on an H200 they take
 // 5 ms where 16 blocks of 1,025 rows take 7.6, most of it in adding up the blocks' weight gradients.
 // A block: 512 MiB of bf16. Tensor cores multiply matrices at their full speed where all rows begin,
-// and end, at multiples of 16 bytes (cuBLAS, section 2.1.12); tiles are 64 columns or more. GPT-2's
+// and end, at multiples of 16 bytes (cuBLAS, "Tensor Core Usage"); 64 columns are a tile's. GPT-2's
 // 50,257 words take rows of 50,304.
 inline constexpr HeadLimits kGpuHead{
     .whole = int64_t{1} << 30, .block = int64_t{1} << 28, .width_unit = 64};

@@ -144,9 +144,9 @@ class KeptRow {
   T* kept_;
 };
 
-// A row is `width` long, of which `classes` are logits. kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
-// parts then begin `shift` values before it. kKept: whole parts are kept in shared memory. Neither
-// changes what is computed, nor its order.
+// A row is `width` long, of which `classes` are logits. kAligned: logits are aligned to 16 bytes. A
+// row may still begin between two such places; its parts then begin `shift` values before it. kKept:
+// whole parts are kept in shared memory. Neither changes what is computed, nor its order.
 template <bool kAligned, bool kKept, class T>
 __global__ void __launch_bounds__(kEntropyThreads, kEntropyBlocks)
     CrossEntropyKernel(int64_t rows, int64_t classes, int64_t width, T* logits,
