@@ -63,6 +63,8 @@ struct HeldState {
   // Why its group has ended, where an audit has found who computes wrong: none of this is then to be
   // used but for the history, unless others_hold_right.
   LyingRank lie = {};
+  // Not OK: the device that `state` was on is lost, and this process can train no more.
+  absl::Status device = absl::OkStatus();
 };
 
 // What one process brings to a recovery, in which ranks that have changed their number or their work

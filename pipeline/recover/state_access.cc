@@ -1,29 +1,11 @@
 #include "pipeline/recover/state_access.h"
 
-#include <algorithm>
 #include <cstddef>
 
-#include "models/spec/bfloat16.h"
-
 namespace sluice {
-namespace {
 
-void WriteWeight(const ParameterView& view, const float* values, int64_t first, int64_t count) {
-  if (view.decl->dtype != DType::kBFloat16) {
-    std::copy_n(values, count, static_cast<float*>(view.weight) + first);
-    return;
-  }
-  auto* const high = static_cast<uint16_t*>(view.weight);
-  if (view.decl->is_split()) {
-    SplitFloats(first, count, values, high, view.low_halves);
-  } else {
-    ToBFloat16(count, values, high + first);
-  }
-}
-
-}  // namespace
-
-StateAccess::StateAccess(RankState& state) : reader_(&state.device(), state.stream()) {
+StateAccess::StateAccess(RankState& state)
+    : reader_(&state.device(), state.stream()), writer_(&state.device(), state.stream()) {
   const std::vector<int> stored = StoredIndices(state.plan());
   for (const ParameterView& view : state.parameters()) {
     if (!view.shared) views_[stored[static_cast<size_t>(view.global_index)]].push_back(&view);
@@ -42,10 +24,10 @@ void StateAccess::Write(const StateRange& range, const float* values, int64_t fi
                         int64_t count) {
   for (const ParameterView* const view : views_[range.parameter]) {
     if (range.kind == StateKind::kWeight) {
-      WriteWeight(*view, values, first, count);
+      writer_.Write(view->decl->dtype, view->weight, view->low_halves, values, first, count);
     } else {
       float* const moment = range.kind == StateKind::kMoment1 ? view->moment1 : view->moment2;
-      std::copy_n(values, count, moment + (first - view->first));
+      writer_.Write(DType::kFloat32, moment, {}, values, first - view->first, count);
     }
   }
 }

@@ -12,8 +12,7 @@
 
 namespace sluice {
 
-// Reads and writes ranges of a rank's state as fp32, whatever they are kept as. Of a device that is
-// the host.
+// Reads and writes ranges of a rank's state as fp32, whatever they are kept as and wherever.
 class StateAccess {
  public:
   // `state` must outlive this.
@@ -30,6 +29,7 @@ class StateAccess {
   Views views_;
   Views mirrored_;
   HostReader reader_;
+  HostWriter writer_;
 };
 
 }  // namespace sluice

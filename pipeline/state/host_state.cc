@@ -1,5 +1,6 @@
 #include "pipeline/state/host_state.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "models/spec/bfloat16.h"
@@ -56,6 +57,29 @@ const float* HostReader::Read(const HeldTensor& tensor, int64_t first, int64_t c
   for (int64_t i = 0; i < count; ++i)
     values_[static_cast<size_t>(i)] = SplitFloat{high[i], low[i]}.value();
   return values_.data();
+}
+
+void HostWriter::Write(DType dtype, void* tensor, const LowHalves& low_halves, const float* values,
+                       int64_t first, int64_t count) {
+  const auto size = static_cast<size_t>(count);
+  if (dtype != DType::kBFloat16)
+    return Bring(static_cast<float*>(tensor) + first, values, size * sizeof(float));
+  halves_.resize(size);
+  auto* const high = static_cast<uint16_t*>(tensor) + first;
+  if (low_halves.values == nullptr) {
+    ToBFloat16(count, values, halves_.data());
+    return Bring(high, halves_.data(), size * sizeof(uint16_t));
+  }
+  // Of a part of the elements, maybe none.
+  const int64_t begin = std::clamp(low_halves.first, first, first + count);
+  const int64_t end = std::clamp(low_halves.first + low_halves.count, begin, first + count);
+  low_halves_.resize(static_cast<size_t>(end - begin));
+  SplitFloats(0, count, values, halves_.data(),
+              {.values = low_halves_.data(), .first = begin - first, .count = end - begin});
+  Bring(high, halves_.data(), size * sizeof(uint16_t));
+  if (begin == end) return;
+  Bring(low_halves.values + (begin - low_halves.first), low_halves_.data(),
+        low_halves_.size() * sizeof(uint16_t));
 }
 
 }  // namespace sluice

@@ -67,6 +67,25 @@ class HostReader {
   std::vector<uint16_t> halves_, low_halves_;
 };
 
+// Writes fp32 values into tensors of a rank's arena, piece by piece, as HostReader reads them.
+class HostWriter {
+ public:
+  // As HostState.
+  HostWriter(Device* device, Stream stream) : device_(*device), stream_(stream) {}
+
+  // Elements first ... first + count - 1, rounded to the tensor's type. Of a split tensor, the low
+  // halves of those that are kept. `values` may be used again afterwards.
+  void Write(DType dtype, void* tensor, const LowHalves& low_halves, const float* values,
+             int64_t first, int64_t count);
+
+ private:
+  void Bring(void* to, const void* from, size_t bytes) { device_.Copy(stream_, to, from, bytes); }
+
+  Device& device_;
+  Stream stream_;
+  std::vector<uint16_t> halves_, low_halves_;
+};
+
 }  // namespace sluice
 
 #endif  // SLUICE_PIPELINE_STATE_HOST_STATE_H_

@@ -49,8 +49,21 @@ int DrawingThreads(const Device& device, int ranks) {
 
 absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank,
                                                              Device& device) {
-  absl::StatusOr<Arena> arena =
-      Arena::Allocate(device, plan.arenas[static_cast<size_t>(world_rank)].memory.total);
+  return Create(plan, world_rank, device,
+                plan.arenas[static_cast<size_t>(world_rank)].memory.total);
+}
+
+absl::StatusOr<std::unique_ptr<RankState>> RankState::CopyOnHost() const {
+  absl::StatusOr<std::unique_ptr<RankState>> copy =
+      Create(plan_, world_rank_, CpuDevice(), step_region());
+  if (!copy.ok()) return copy;
+  device_.Copy(stream_, (*copy)->arena_.at(0), arena_.at(0), static_cast<size_t>(step_region()));
+  return copy;
+}
+
+absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank,
+                                                             Device& device, int64_t bytes) {
+  absl::StatusOr<Arena> arena = Arena::Allocate(device, bytes);
   if (!arena.ok()) {
     return absl::Status(
         arena.status().code(),

@@ -55,6 +55,9 @@ class RankState {
   // must outlive the state.
   static absl::StatusOr<std::unique_ptr<RankState>> Create(const RunPlan& plan, int world_rank,
                                                            Device& device = CpuDevice());
+  // What this state keeps from step to step, in the host's memory and only to be read: the arena has
+  // no room for a step.
+  absl::StatusOr<std::unique_ptr<RankState>> CopyOnHost() const;
 
   const RunPlan& plan() const { return plan_; }
   int rank() const { return plan_.pipeline_rank(world_rank_); }  // of its pipeline
@@ -113,6 +116,9 @@ class RankState {
         device_(device),
         stream_(stream),
         arena_(std::move(arena)) {}
+  // With the first `bytes` bytes of the arena.
+  static absl::StatusOr<std::unique_ptr<RankState>> Create(const RunPlan& plan, int world_rank,
+                                                           Device& device, int64_t bytes);
   void BindParameters();
   void BindLayer(const RankStage& stage, int local, int first_index);
   void BindMirror();

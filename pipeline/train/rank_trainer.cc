@@ -112,8 +112,11 @@ void RankTrainer::Hold(HeldState* held) const {
   held->shown_step = shown_step_;
   held->optimizer = options_.training.optimizer;
   held->steps = options_.training.steps;
-  held->whole = !torn_;
-  held->has_mirror = has_mirror_ && !torn_;
+  // What was queued last may be an update. Its kernels need nothing of other ranks.
+  const absl::Status done =
+      state_.device().Synchronize(state_.stream(), Instant::Now() + options_.watching.timeout);
+  held->whole = !torn_ && done.ok();
+  held->has_mirror = has_mirror_ && held->whole;
   held->history = {.last = last_.step, .steps = past_};
   held->lie = lie_;
 }
@@ -154,7 +157,10 @@ absl::Status RankTrainer::Begin() {
   if (absl::Status status = CheckBase(); !status.ok()) return status;
   if (absl::Status status = FillMirror(state_, pipeline_, options_.watching.timeout); !status.ok())
     return status;
-  has_mirror_ = !state_.mirrored().empty();
+  if (!state_.mirrored().empty()) {
+    if (absl::Status status = AwaitQueued(); !status.ok()) return status;
+    has_mirror_ = true;
+  }
   if (absl::Status status = audits_.Begin(); !status.ok()) return status;
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
@@ -402,6 +408,7 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   trace_.AppendPass(step, 1);
   if (absl::Status status = Audit(step, pass); !status.ok()) return status;
   absl::Status status = ExchangeGradients(step);
+  if (status.ok()) status = FailureOfQueued();
   if (!status.ok()) return status;
   // Once one rank has left this meeting, all have come to it, with gradients that the update needs
   // nobody for, unless ranks divide it among themselves.
@@ -429,12 +436,25 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.training.steps),
                          GradientScale(optimizer, report->grad_norm), step, group_,
                          options_.watching.timeout);
+  // Others may go on with what this rank then holds, which is whole once their parts have arrived.
+  if (status.ok() && state_.zero() > 0 && context_.regroup != nullptr) status = AwaitQueued();
   if (!status.ok()) return status;
   torn_ = false;
   has_next_gradients_ = false;
   last_ = Agreed(step, *report);
   audits_.SealWeights();
   return report;
+}
+
+// Where messages have failed, the work that waited for them is done all the same.
+absl::Status RankTrainer::FailureOfQueued() const {
+  return state_.device().queues() ? pipeline_.failure() : absl::OkStatus();
+}
+
+absl::Status RankTrainer::AwaitQueued() const {
+  const absl::Status done =
+      state_.device().Synchronize(state_.stream(), Instant::Now() + options_.watching.timeout);
+  return done.ok() ? FailureOfQueued() : done;
 }
 
 absl::Status RankTrainer::Audit(int64_t step, const Pass& pass) {

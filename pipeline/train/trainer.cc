@@ -97,15 +97,22 @@ class Run {
     });
   }
 
-  // The same for the rank whose state is `held`, which learns what that is afterwards.
+  // The same for the one rank of this process whose state is `held`, which learns what that is
+  // afterwards.
   absl::StatusOr<TrainResult> TrainHeld(HeldState* held, Communicator& world,
                                         ProgressBoard* board) const {
     return Watched(world, board, [&](std::atomic<Action>* at, Communicator& watched) {
-      return Steps(at, *held->state, watched, watched, held);
+      return Connected(at, *held->state, world, watched, DeviceOf(0), held);
     });
   }
 
  private:
+  // Of a rank of this process; null on the CPU.
+  const RankDevice* DeviceOf(int local) const {
+    const std::vector<RankDevice>& devices = context_.options->running.devices;
+    return devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
+  }
+
   // Calls `body` with where the rank notes its action, and with `world`, watched where there is a
   // board.
   template <typename Body>
@@ -126,8 +133,7 @@ class Run {
   // `world` is what `plain` is, watched maybe.
   absl::StatusOr<TrainResult> TrainAt(std::atomic<Action>* at, Communicator& plain,
                                       Communicator& world, int local) const {
-    const std::vector<RankDevice>& devices = context_.options->running.devices;
-    const RankDevice* device = devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
+    const RankDevice* const device = DeviceOf(local);
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
@@ -135,19 +141,19 @@ class Run {
       const Progress::Phase phase(world.progress(), "reads its weights");
       if (absl::Status status = Start(**state); !status.ok()) return status;
     }
-    if (device == nullptr) return Steps(at, **state, world, world, nullptr);
-    absl::StatusOr<std::unique_ptr<Communicator>> tensors =
-        device->connect((*state)->stream(), &plain);
+    return Connected(at, **state, plain, world, device, nullptr);
+  }
+
+  // `world` is what `plain` is, watched maybe. `held`: as Steps takes it.
+  absl::StatusOr<TrainResult> Connected(std::atomic<Action>* at, RankState& state,
+                                        Communicator& plain, Communicator& world,
+                                        const RankDevice* device, HeldState* held) const {
+    if (device == nullptr) return Steps(at, state, world, world, held);
+    absl::StatusOr<std::unique_ptr<Communicator>> tensors = device->connect(state.stream(), &plain);
     if (!tensors.ok()) return tensors.status();
-    absl::StatusOr<TrainResult> result;
-    if (world.progress() == nullptr) {
-      result = Steps(at, **state, world, **tensors, nullptr);
-    } else {
-      WatchedCommunicator watched(tensors->get(), world.progress());
-      result = Steps(at, **state, world, watched, nullptr);
-    }
-    if (!result.ok()) (*tensors)->Abort(result.status());
-    return result;
+    if (world.progress() == nullptr) return Steps(at, state, world, **tensors, held);
+    WatchedCommunicator watched(tensors->get(), world.progress());
+    return Steps(at, state, world, watched, held);
   }
 
   // `held` may be null; else `state` is its, and it learns what that is afterwards.
@@ -157,10 +163,9 @@ class Run {
     if (world.progress() != nullptr) world.progress()->Begin();
     // Where memory runs out, nobody may use this rank's messages any more before they are freed.
     absl::Status status = OrExhausted("training", [&trainer] { return trainer.Run(); });
-    if (absl::IsResourceExhausted(status)) {
-      if (&tensors != &world) tensors.Abort(status);
-      world.Abort(status);
-    }
+    // What a device has queued waits for messages until they are aborted.
+    if (!status.ok() && &tensors != &world) tensors.Abort(status);
+    if (absl::IsResourceExhausted(status)) world.Abort(status);
     if (held != nullptr) trainer.Hold(held);
     if (!status.ok()) return status;
     TrainResult result;
@@ -276,6 +281,21 @@ ProgressBoard* BoardOf(std::optional<Watchdog>* watchdog) {
   return watchdog->has_value() ? &(*watchdog)->board() : nullptr;
 }
 
+// A rank's state on the device where what it holds is, too. Where there is no room for both, the latter
+// waits in the host's memory.
+absl::StatusOr<std::unique_ptr<RankState>> CreateBeside(HeldState& held, const RunPlan& plan,
+                                                        int rank, Device& device) {
+  absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank, device);
+  const bool lacks_room = absl::IsResourceExhausted(state.status());
+  if (!lacks_room || held.state == nullptr || !held.state->device().queues()) return state;
+  if (absl::Status status = CheckHostMemory(held.state->step_region()); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<RankState>> copy = held.state->CopyOnHost();
+  if (!copy.ok()) return copy;
+  held.state = *std::move(copy);
+  held.has_next_gradients = false;  // the kernels of an update are the device's
+  return RankState::Create(plan, rank, device);
+}
+
 // Brings the traces of all ranks, in order, to rank 0.
 absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
                          std::vector<TraceEvent>* trace) {
@@ -346,8 +366,11 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
                                         const Regrouping& regrouping) {
   HeldState& held = *regrouping.held;
   const int rank = regrouping.all->rank();
+  const std::vector<RankDevice>& devices = options.running.devices;
+  Device& device = devices.empty() ? CpuDevice() : *devices.front().device;
   // Where a rank does what it did before, its state stays where it is.
-  const bool stays = held.state != nullptr && held.state->world_rank() == rank &&
+  const bool stays = held.state != nullptr && &held.state->device() == &device &&
+                     held.state->world_rank() == rank &&
                      SameTraits(*held.plan, *plan, options, data);
   if (stays) plan = held.plan;
   std::unique_ptr<RankState> fresh;
@@ -360,7 +383,8 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         const int64_t bytes = plan->arenas[static_cast<size_t>(rank)].memory.total;
         if (status = run.Prepare(stays ? 0 : bytes); !status.ok()) return status;
         if (!stays) {
-          absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(*plan, rank);
+          absl::StatusOr<std::unique_ptr<RankState>> state =
+              CreateBeside(held, *plan, rank, device);
           if (!state.ok()) return state.status();
           fresh = *std::move(state);
         }
@@ -382,7 +406,12 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         if (!trained.ok()) (*world)->Abort(trained.status());
         return trained;
       });
-  if (!result.ok()) regrouping.all->Abort(result.status());
+  if (result.ok()) return result;
+  regrouping.all->Abort(result.status());
+  if (held.state != nullptr) {
+    held.device = held.state->device().Synchronize(held.state->stream(),
+                                                   Instant::Now() + options.watching.timeout);
+  }
   return result;
 }
 

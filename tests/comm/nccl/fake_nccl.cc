@@ -41,6 +41,12 @@ struct FakeNccl::Wire {
     std::erase(halves[rank], half);
   }
 
+  // On a stream's thread: of a message that never arrives.
+  void WaitForAbort(int rank) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return aborted[rank]; });
+  }
+
   std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::deque<Half*> halves[2];  // [rank]
@@ -68,6 +74,16 @@ FakeNccl::~FakeNccl() = default;
 void FakeNccl::Fail(const std::string& edge, NcclResult result) {
   const std::lock_guard lock(mutex_);
   failures_[edge] = result;
+}
+
+void FakeNccl::LoseAfter(int64_t messages) {
+  const std::lock_guard lock(mutex_);
+  arriving_ = messages;
+}
+
+int64_t FakeNccl::sent() const {
+  const std::lock_guard lock(mutex_);
+  return sent_;
 }
 
 void FakeNccl::Hang(const std::string& edge) {
@@ -169,6 +185,11 @@ NcclResult FakeNccl::Queue(NcclComm comm, int rank, void* data, size_t bytes, St
   const std::lock_guard lock(mutex_);
   End* end = Use(comm);
   EXPECT_EQ(end->rank, rank) << "the wrong end of " << end->name;
+  if (rank == 0 && ++sent_ > arriving_) {
+    failures_[end->name] = NcclResult::kRemoteError;
+    FakeDevice::Queue(stream, [wire = end->wire] { wire->WaitForAbort(0); });
+    return NcclResult::kSuccess;
+  }
   return Begin(end, [wire = end->wire, rank, data, bytes, stream] {
     FakeDevice::Queue(stream, [wire, rank, data, bytes] {
       Wire::Half half{.data = data, .bytes = bytes};

@@ -31,6 +31,10 @@ class FakeNccl : public NcclApi {
 
   // Makes the next polls on the edge "0>1", at both ends, return `result`.
   void Fail(const std::string& edge, NcclResult result);
+  // After so many messages none arrives any more: each waits until it is aborted, and its edge has failed.
+  void LoseAfter(int64_t messages);
+  // Messages so far.
+  int64_t sent() const;
   // The edge never connects, at either end.
   void Hang(const std::string& edge);
   // Communicators that have been neither destroyed nor aborted.
@@ -78,6 +82,8 @@ class FakeNccl : public NcclApi {
   std::set<std::unique_ptr<End>> ends_;
   std::map<std::string, NcclResult> failures_;
   std::set<std::string> hanging_;
+  int64_t sent_ = 0;
+  int64_t arriving_ = INT64_MAX;  // messages
   int open_ = 0;
   int aborted_ = 0;
   int max_ctas_ = 0;
