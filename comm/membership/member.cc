@@ -46,6 +46,12 @@ absl::StatusOr<std::unique_ptr<Member>> Member::Open(const Environment& environm
     (void)fcntl(pipe, F_SETFD, FD_CLOEXEC);
     member->output_ = Descriptor(pipe);
   }
+  const std::optional<std::string> place = environment(kPlaceVariable);
+  if (place && (!absl::SimpleAtoi(*place, &member->place_) || member->place_ < 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kPlaceVariable, "=", *place, " is not the place of a process; only 'sluice launch' sets ",
+        "this variable: unset it"));
+  }
   absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   if (!listener.ok()) return listener.status();
   const absl::StatusOr<Endpoint> here = LocalEndpoint(*listener);

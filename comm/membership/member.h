@@ -79,6 +79,10 @@ class Member {
   // The pipe to the supervisor, who prints what a process hands over there; -1: there is none.
   int output() const { return output_.get(); }
 
+  // Of this process among those that are there, for what each must have to itself: from 0 on. No other
+  // one has it until this process has ended.
+  int place() const { return place_; }
+
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
@@ -120,6 +124,7 @@ class Member {
   std::atomic<bool>& stop_;
   Descriptor listener_;  // where this process would be rank 0
   int port_ = 0;
+  int place_ = 0;
   std::atomic<bool> regroup_{false};
   std::atomic<bool> ends_{false};
   std::mutex mutex_;  // guards what follows but the thread

@@ -92,6 +92,8 @@ absl::Duration MachineTime();
 inline constexpr char kMemberVariable[] = "SLUICE_MEMBER_SOCKET";
 // And with that of the pipe for what it prints.
 inline constexpr char kOutputVariable[] = "SLUICE_MEMBER_OUTPUT";
+// And with the process's place among those that are there: the first one that was free, from 0 on.
+inline constexpr char kPlaceVariable[] = "SLUICE_MEMBER_PLACE";
 
 }  // namespace sluice
 

@@ -152,6 +152,17 @@ void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
   if (process.lies) return Lost(id, process, end, now);
   if (process.exit_code) {
     const int code = *process.exit_code;
+    // One more that cannot begin, since the machine has no room for it maybe.
+    const bool needed =
+        process.was_ready || generation_ == 0 || LivingRanks() + to_start_ < options_.min_ranks;
+    if (!needed && code != kExitDone && code != kExitInterrupted) {
+      events_.push_back({.kind = Event::Kind::kLost,
+                         .process = id,
+                         .end = end,
+                         .restarts_left = options_.max_restarts - restarts_,
+                         .text = std::exchange(text_, "")});
+      return;
+    }
     if (leads || (code != kExitDone && code != kExitInterrupted)) {
       if (code == kExitInterrupted && code_once_stopped_) {
         return Over(*code_once_stopped_, text_once_stopped_, now);
@@ -220,8 +231,18 @@ void Roster::Over(int exit_code, std::string text, absl::Duration now) {
   to_start_ = 0;
 }
 
-bool Roster::done() const {
-  return over_ && Count([](const Process& p) { return p.state != State::kEnded; }) == 0;
+bool Roster::AllHaveEnded() const {
+  return Count([](const Process& p) { return p.state != State::kEnded; }) == 0;
+}
+
+bool Roster::done() const { return over_ && AllHaveEnded(); }
+
+std::string Roster::TooFew() const {
+  return absl::StrCat(
+      LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
+      " left; expected at least ", options_.min_ranks,
+      " (--min-ranks), and no more may be started in place of those that were lost ",
+      "(--max-restarts ", options_.max_restarts, ")");
 }
 
 MemberMessage Roster::Message(Kind kind) const {
@@ -242,22 +263,21 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
   NoticeBroken(now);
   const bool few = LivingRanks() + to_start_ < options_.min_ranks;
   if (few && !over_ && !ends_ && !code_once_stopped_) {
-    const std::string text =
-        absl::StrCat(LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
-                     " left; expected at least ", options_.min_ranks,
-                     " (--min-ranks), and no more may be started in place of those that were lost "
-                     "(--max-restarts ",
-                     options_.max_restarts, ")");
     const bool trains = !broken_ &&
                         Count([](const Process& p) { return p.state == State::kInGroup; }) > 0 &&
                         Count(IsFree) == 0;
     if (trains) {  // those that leave are still there: the run can be saved
       code_once_stopped_ = kExitPeerLost;
-      text_once_stopped_ = text;
+      text_once_stopped_ = TooFew();
       stop_asked_ = true;
     } else {
-      Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", text) : text, now);
+      Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", TooFew()) : TooFew(), now);
     }
+  }
+  // Nobody has said how the run ends: all were told to leave, or the first rank was lost as the last one.
+  if (!over_ && !processes_.empty() && to_start_ == 0 && AllHaveEnded()) {
+    Over(code_once_stopped_.value_or(kExitPeerLost),
+         code_once_stopped_ ? text_once_stopped_ : TooFew(), now);
   }
   if (LacksCores() && !over_ && !ends_) {
     Over(kExitPeerLost,

@@ -55,6 +55,8 @@ class Roster {
     LyingRank lie = {};     // likewise, since it computes wrong
     CoreSet left_out = {};  // then: the cores that it had to itself, which are used no more
     bool no_core = false;   // likewise: none is replaced, since no other core is free
+    // Of one that could not begin, which the run does not need: why.
+    std::string text = {};
   };
 
   explicit Roster(const RosterOptions& options);
@@ -126,6 +128,8 @@ class Roster {
   }
   int Count(bool (*is)(const Process&)) const;
   int LivingRanks() const;
+  bool AllHaveEnded() const;
+  std::string TooFew() const;
   bool Starts() const;
   void Replan(const Process& from, const MemberMessage& message);
   void Lied(const Process& from, const MemberMessage& message, absl::Duration now);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,7 @@ std::string DescribeCores(const Roster::Event& lost) {
 std::string HowItEnded(const Roster::Event& lost) {
   if (lost.lie.found()) return DescribeLie(lost.lie);
   if (lost.hung) return "did not answer, and was ended";
+  if (!lost.text.empty()) return absl::StrCat("could not begin: ", lost.text);
   if (!lost.end.by_signal) return absl::StrCat("ended with exit code ", lost.end.code);
   return absl::StrCat("was ended by signal ", lost.end.code, " (", sigdescr_np(lost.end.code), ")");
 }
@@ -77,24 +79,25 @@ std::string HowItEnded(const Roster::Event& lost) {
 class Command {
  public:
   // `cores`: that it may run on; none: on all that the supervisor may.
-  Command(const std::vector<std::string>& arguments, int socket, int output, const CoreSet& cores)
+  Command(const std::vector<std::string>& arguments, int socket, int output, int place,
+          const CoreSet& cores)
       : keeps_to_cores_(cores.any()),
         cores_(CpuSetOf(cores)),
         arguments_(arguments),
         member_(absl::StrCat(kMemberVariable, "=", socket)),
         output_(absl::StrCat(kOutputVariable, "=", output)),
+        place_(absl::StrCat(kPlaceVariable, "=", place)),
         inherited_({socket, output}) {
     for (std::string& argument : arguments_) argv_.push_back(argument.data());
     argv_.push_back(nullptr);
-    const std::string own[] = {absl::StrCat(kMemberVariable, "="),
-                               absl::StrCat(kOutputVariable, "=")};
+    std::string* const own[] = {&member_, &output_, &place_};
     for (char** variable = environ; *variable != nullptr; ++variable) {
-      if (!absl::StartsWith(*variable, own[0]) && !absl::StartsWith(*variable, own[1])) {
-        variables_.push_back(*variable);
-      }
+      const bool is_own = std::any_of(std::begin(own), std::end(own), [&](const std::string* one) {
+        return absl::StartsWith(*variable, one->substr(0, one->find('=') + 1));
+      });
+      if (!is_own) variables_.push_back(*variable);
     }
-    variables_.push_back(member_.data());
-    variables_.push_back(output_.data());
+    for (std::string* one : own) variables_.push_back(one->data());
     variables_.push_back(nullptr);
   }
 
@@ -114,7 +117,7 @@ class Command {
   const bool keeps_to_cores_;
   const cpu_set_t cores_;
   std::vector<std::string> arguments_;
-  std::string member_, output_;
+  std::string member_, output_, place_;
   std::vector<int> inherited_;
   std::vector<char*> argv_, variables_;
 };
@@ -162,6 +165,7 @@ class Supervisor {
  private:
   struct Child {
     pid_t pid = 0;
+    int place = 0;
     Descriptor socket;
     Descriptor output;  // in frames
     FrameReader frames = {};
@@ -209,7 +213,8 @@ class Supervisor {
     const Descriptor its_output(pipe[1]);
     fcntl(output.get(), F_SETFL, O_NONBLOCK);
     const CoreSet& left_out = roster_.left_out();
-    const Command command(request_.arguments, its.get(), its_output.get(),
+    const int place = FreePlace();
+    const Command command(request_.arguments, its.get(), its_output.get(), place,
                           left_out.any() ? request_.roster.cores & ~left_out : CoreSet());
     const pid_t parent = getpid();
     const pid_t pid = fork();
@@ -218,10 +223,18 @@ class Supervisor {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot start a process: ", ErrnoText(errno)));
     }
-    children_[process] = {.pid = pid, .socket = std::move(mine), .output = std::move(output)};
+    children_[process] = {
+        .pid = pid, .place = place, .socket = std::move(mine), .output = std::move(output)};
     pids_[process] = pid;
     recorder_.Started(process, pid, MachineTime());
     return absl::OkStatus();
+  }
+
+  int FreePlace() const {
+    int place = 0;
+    const auto has_it = [&place](const auto& entry) { return entry.second.place == place; };
+    while (std::any_of(children_.begin(), children_.end(), has_it)) ++place;
+    return place;
   }
 
   void Wait() {
@@ -359,6 +372,7 @@ class Supervisor {
         json["hung"] = event.hung;
         json["lied"] = event.lie.found();
         if (event.lie.found()) json["cores_left_out"] = CoreNumbers(event.left_out);
+        if (!event.text.empty()) json["error"] = event.text;
         json["restarts_left"] = event.restarts_left;
         Print(absl::StrCat(who, " ", HowItEnded(event), DescribeCores(event), "; ",
                            event.restarts_left, " more may be replaced"),

@@ -561,6 +561,33 @@ TEST(RosterTest, GrowsAndShrinksAfterAStep) {
   EXPECT_EQ(world.roster.exit_code(), kExitDone);
 }
 
+// Another would find the same, and those that train do not need it.
+TEST(RosterTest, GoesOnWithoutOneMoreThatCannotBegin) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 3});
+  world.Settle();
+  world.prompt = false;
+  world.roster.Grow();
+  world.Settle();
+  world.Ends(2, kExitBadInput, "no GPU is left");
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().kind, Roster::Event::Kind::kLost);
+  EXPECT_EQ(events.back().text, "no GPU is left");
+  EXPECT_EQ(events.back().restarts_left, 3);
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2));
+  EXPECT_TRUE(world.told_to_regroup.empty());
+  EXPECT_FALSE(world.roster.done());
+  // One that the run needs is another matter.
+  world.Dies(1);
+  world.Ends(3, kExitBadInput, "no GPU is left");
+  world.Waits(0);
+  EXPECT_THAT(world.told_over, ElementsAre(0));
+  world.Ends(0, kExitDone);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitBadInput);
+  EXPECT_EQ(world.roster.text(), "no GPU is left");
+}
+
 TEST(RosterTest, DoesNotShrinkBelowTheLeastRanks) {
   World world({.processes = 3, .min_ranks = 2});
   world.Settle();
@@ -656,6 +683,31 @@ TEST(RosterTest, SavesWhereTooFewWouldBeLeft) {
   EXPECT_TRUE(world.roster.done());
   EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
   EXPECT_THAT(world.roster.text(), HasSubstr("1 process is left"));
+}
+
+// Whoever ends a job ends all of its processes, maybe.
+TEST(RosterTest, EndsWhereAllAreToldToLeave) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 3});
+  world.Settle();
+  world.Say(1, {.kind = Kind::kLeaving});
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1));
+  world.Say(0, {.kind = Kind::kLeaving});
+  EXPECT_THAT(world.told_to_stop, ElementsAre(0, 1));
+  world.Ends(0, kExitInterrupted);
+  world.Ends(1, kExitInterrupted);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(), HasSubstr("0 processes are left"));
+}
+
+TEST(RosterTest, EndsWhereTheFirstRankIsLostAfterTheOthersHaveEnded) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.Ends(1, kExitDone);
+  world.Dies(0);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(), HasSubstr("0 processes are left"));
 }
 
 TEST(RosterTest, ASpareWaitsUntilItIsNeeded) {
