@@ -16,13 +16,16 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ('tools', 'tests/faults')]
 
 from gpu_check import bitwise, training  # noqa: E402
+from throttle import Throttle, children  # noqa: E402
 
 OPTIONS = None
 SMALL = {'--layers': '6', '--dim': '32', '--seq': '8', '--micro-batch-size': '1', '--steps': '2'}
 TUNED = ('char-gpt', '--layers', 3, '--dim', 32, '--heads', 2, '--seq', 8, '--micro-batch-size', 1)
+TRAINED = ['--model', 'char-gpt', '--layers', 6, '--dim', 32, '--heads', 2, '--seq', 8, '--micro-batch-size', 1,
+           '--eval-micro-batches', 1]
 PATIENCE = 120  # seconds
 
 
@@ -49,6 +52,7 @@ class Program(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
         self.data = self.folder / 'text'
+        self.lost = self.folder / 'lost'  # has the number of a process whose GPUs are lost
         self.data.write_bytes(bytes(32 + (7 * i + i * i // 50) % 90 for i in range(6000)))
 
     def run_program(self, *arguments, **environment):
@@ -120,6 +124,97 @@ class Program(unittest.TestCase):
                 rank.kill()
                 rank.stdout.close()
                 rank.stderr.close()
+
+    def launched(self, launch, flags, happens, processes=2):
+        """A run under `sluice launch`, to which `happens`(the pids of its ranks, its own) comes after step 4. Its losses and weights must
+        be those of a run that nothing happens to. Returns its events."""
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        common = ['train', '--json', '--data', self.data, '--device', 'cuda', *flags, '--steps', 9, '--sum-groups', 4]
+        quiet = self.bits_of(self.run_program(*common, '--stages', 1, '--micro-batches', 4))
+        words = [self.sluice, 'launch', '--processes', processes, '--no-replan', *launch, '--', *common, '--stages', 'auto', '--data-parallel', 'auto',
+                 '--micro-batches', 4, '--mirror']
+        events, losses, last = [], {}, {}
+        with subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, 'OMP_NUM_THREADS': '1', 'EMULATED_GPU_LOST_FILE': str(self.lost)}) as run:
+            try:
+                for last in map(json.loads, run.stdout):
+                    if 'event' in last:
+                        events.append(last)
+                    if 'loss_hex' in last:
+                        self.assertEqual(losses.setdefault(last['step'], last['loss_hex']), last['loss_hex'])
+                        if last['step'] == 4 and happens is not None:
+                            happens(children(run.pid), run.pid)
+                            happens = None
+                said = run.stderr.read()
+                self.assertEqual(run.wait(PATIENCE), 0, said)
+            finally:
+                run.kill()
+        self.assertEqual(([losses[step] for step in sorted(losses)], last['weights_hash']), quiet)
+        return events
+
+    def test_a_rank_that_is_killed_is_replaced(self):
+        for dtype in ('fp32', 'bf16'):
+            with self.subTest(dtype):
+                events = self.launched(['--max-restarts', 1], TRAINED + ['--dtype', dtype],
+                                       lambda ranks, _: os.kill(ranks[1], signal.SIGKILL))
+                self.assertEqual([event['event'] for event in events], ['lost', 'joined', 'continued'])
+                self.assertEqual((events[-1]['ranks'], events[-1]['from']), (2, 'memory'))
+
+    def test_who_is_left_goes_on_with_all_layers(self):
+        events = self.launched(['--min-ranks', 1, '--max-restarts', 0], TRAINED, lambda ranks, _: os.kill(ranks[0], signal.SIGKILL))
+        self.assertEqual([event['event'] for event in events], ['lost', 'replanned', 'continued'])
+        self.assertEqual((events[2]['ranks'], events[2]['from']), (1, 'memory'))
+
+    def test_a_rank_whose_gpu_is_lost_is_replaced(self):
+        events = self.launched(['--max-restarts', 1], TRAINED, lambda ranks, _: self.lost.write_text(str(ranks[1])))
+        self.assertEqual([event['event'] for event in events], ['lost', 'joined', 'continued'])
+        self.assertEqual((events[0]['exit_code'], events[-1]['from']), (5, 'memory'))
+
+    def test_ranks_come_as_far_as_there_are_gpus(self):
+        events = self.launched(['--min-ranks', 1], TRAINED, lambda _, launch: os.kill(launch, signal.SIGUSR1), processes=1)
+        self.assertEqual([event['event'] for event in events], ['joined', 'replanned', 'continued'])
+        self.assertEqual((events[2]['ranks'], events[2]['from']), (2, 'memory'))
+        events = self.launched(['--min-ranks', 2], TRAINED, lambda _, launch: os.kill(launch, signal.SIGUSR1))
+        self.assertEqual([event['event'] for event in events], ['lost'])
+        self.assertIn('process 3 of this machine needs a GPU of its own, and CUDA shows 2', events[0]['error'])
+        command = ['launch', '--processes', 2, '--', 'train', '--data', self.data, '--device', 'cuda', *TRAINED, '--stages', 2]
+        for count, wanted in (('0', 'there is no GPU that CUDA can use'), ('1', 'process 2 of this machine needs a GPU of its own')):
+            done = self.run_program(*command, EMULATED_GPU_COUNT=count)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+            self.assertIn(wanted, done.stderr)
+
+    def test_ranks_divide_the_layers_anew(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        flags = [*TRAINED, '--sum-groups', 4, '--micro-batches', 4]
+        ranks = self.start_ranks([*flags, '--steps', 100000, '--stages', 2, '--replan'], 2)
+        losses, slow, stop_after = [], None, None
+        try:
+            for found in map(json.loads, ranks[0].stdout):
+                if 'loss_hex' in found:
+                    losses.append(found['loss_hex'])
+                if slow is None and len(losses) == 3:
+                    slow = Throttle(ranks[1].pid, 0.003)
+                if stop_after is None and 'rank 1 takes' in found.get('why', ''):  # on a busy machine there are other reasons, too
+                    stop_after = len(losses) + 3
+                    slow.close()
+                if len(losses) == stop_after:
+                    for rank in ranks:
+                        rank.send_signal(signal.SIGTERM)
+            said = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
+            self.assertEqual([rank.returncode for rank in ranks], [130] * 2, said)
+            self.assertIsNotNone(stop_after)
+        finally:
+            if slow is not None:
+                slow.close()
+            for rank in ranks:
+                rank.kill()
+                rank.stdout.close()
+                rank.stderr.close()
+        quiet = self.run_program('train', '--json', '--data', self.data, '--device', 'cuda', *flags, '--steps', len(losses),
+                                 '--stages', 1)
+        self.assertEqual(losses, self.bits_of(quiet)[0])
 
     def test_the_gpu_learns_what_the_cpu_learns(self):
         flags = bitwise.reference_flags('fp32', 1, 'layer', 'sluice')

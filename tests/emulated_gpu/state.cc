@@ -1,10 +1,13 @@
 #include "tests/emulated_gpu/state.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "tests/emulated_gpu/gpus.h"
@@ -32,7 +35,11 @@ Gpu::Gpu(int number)
 
 bool IsLost() {
   static std::atomic<int64_t> looks = 0;
-  return ++looks > FaultOf("EMULATED_GPU_LOST_AFTER", INT64_MAX);
+  if (++looks > FaultOf("EMULATED_GPU_LOST_AFTER", INT64_MAX)) return true;
+  const char* const path = std::getenv("EMULATED_GPU_LOST_FILE");
+  if (path == nullptr) return false;
+  int64_t process = 0;
+  return std::ifstream(path) >> process && process == getpid();
 }
 
 Gpu& GpuAt(int number) {

@@ -555,7 +555,6 @@ class LaunchTest(unittest.TestCase):
                 (['--processes', '2'], ['--stages', '3'], 'sluice launch has 2 processes, but the run has 3 ranks'),
                 (['--processes', '2'], ['--stages', '2', '--data', '/nonexistent'], "cannot open the data '/nonexistent'"),
                 (['--processes', '2'], ['--stages', '2', '--rank', '0', '--world-size', '2'], 'leave out --transport, --rank'),
-                (['--processes', '2'], ['--stages', '2', '--device', 'cuda'], 'processors'),
                 (['--processes', '2', '--min-ranks', '3'], [], '--min-ranks 3 is more than --processes 2'),
                 (['--processes', '2', '--picture', '/nonexistent/run.svg'], ['--stages', '2'], '/nonexistent/run.svg'),
                 (['--processes', '2', '--picture', 'run.svg', '--beside', str(WORDS)], ['--stages', '2'], 'no line has a step and its loss'),

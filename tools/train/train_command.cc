@@ -218,7 +218,9 @@ class WorldTrainer {
     set_up(&compiled->job.options);
     std::optional<ReplannedRun> replanned;
     if (question_->replan)
-      replanned.emplace(*question_, leads() ? &*output : nullptr, set_up, world);
+      replanned.emplace(
+          *question_, leads() ? &*output : nullptr, set_up,
+          [this](CompiledJob* next) { return OpenDevices(*question_, choice_, next); }, world);
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
       std::optional<FinalErrorPrinter> final_error;
@@ -292,6 +294,9 @@ class WorldTrainer {
 
 int RunTrain(const TrainFlags& flags) {
   const absl::StatusOr<TrainQuestion> question = QuestionOf(flags);
+  const bool on_gpus = question.ok() && question->kernels.cuda;
+  const bool is_member = ProcessEnvironment()(kMemberVariable).has_value();
+  if (is_member && on_gpus) PrepareEnvironmentForNccl();
   absl::StatusOr<std::unique_ptr<Member>> member =
       Member::Open(ProcessEnvironment(), &Signals().terminated, &Signals().interrupted);
   if (!member.ok()) return EndWith(member.status());
@@ -307,7 +312,7 @@ int RunTrain(const TrainFlags& flags) {
   const absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
   if (!choice.ok()) return EndWith(choice.status());
   const bool apart = choice->transport != Transport::kInProcess;
-  if (apart && question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
+  if (apart && on_gpus) PrepareEnvironmentForNccl();
   if (!apart && question.ok() && question->replan) {
     return EndWith(absl::InvalidArgumentError(
         "--replan: all ranks are threads of this process; it is for ranks that are processes, "

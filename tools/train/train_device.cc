@@ -100,16 +100,23 @@ absl::StatusOr<std::unique_ptr<RunDevices>> RunDevices::OverNccl(const RunPlan& 
   if (absl::Status status = run->Open(plan, ranks, numbers, open, options.nccl); !status.ok()) {
     return status;
   }
-  NcclOptions of_rank = options;
-  of_rank.edges = TensorEdges(plan);
-  of_rank.capacity = EdgeCapacity(plan);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    of_rank.ordinal = numbers[i];
-    run->ranks_[i].connect =
-        [of_rank, device = run->ranks_[i].device, memory = run->memory_[numbers[i]].get()](
-            Stream stream, Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+  run->nccl_ = options;
+  run->numbers_ = std::move(numbers);
+  run->Reconnect(plan);
+  return run;
+}
+
+void RunDevices::Reconnect(const RunPlan& plan) {
+  NcclOptions options = nccl_;
+  options.edges = TensorEdges(plan);
+  options.capacity = EdgeCapacity(plan);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    options.ordinal = numbers_[i];
+    ranks_[i].connect = [options, device = ranks_[i].device, memory = memory_[numbers_[i]].get()](
+                            Stream stream,
+                            Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
       absl::StatusOr<std::unique_ptr<NcclCommunicator>> end =
-          ConnectNccl(of_rank, world, device, stream);
+          ConnectNccl(options, world, device, stream);
       if (!end.ok()) return end.status();
       // The rank's arena, which is everything that it has allocated on the device.
       if (absl::Status status = memory->RegisterWith(end->get()); !status.ok()) {
@@ -119,7 +126,6 @@ absl::StatusOr<std::unique_ptr<RunDevices>> RunDevices::OverNccl(const RunPlan& 
       return *std::move(end);
     };
   }
-  return run;
 }
 
 }  // namespace sluice

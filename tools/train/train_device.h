@@ -42,6 +42,9 @@ class RunDevices {
                                                               const OpenDevice& open,
                                                               const NcclOptions& options);
 
+  // Of OverNccl, once the ranks of this process train by another plan, with other messages.
+  void Reconnect(const RunPlan& plan);
+
   // For TrainOptions::devices; the result uses this object.
   const std::vector<RankDevice>& ranks() const { return ranks_; }
 
@@ -53,6 +56,8 @@ class RunDevices {
                     const std::vector<int>& numbers, const OpenDevice& open, NcclApi* nccl);
 
   std::unique_ptr<DeviceGroup> group_;                 // connects ranks that are threads
+  NcclOptions nccl_;                                   // else
+  std::vector<int> numbers_;                           // [rank of this process] its device's
   std::map<int, std::unique_ptr<NcclMemory>> memory_;  // [number]
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<RankDevice> ranks_;

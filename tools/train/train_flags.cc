@@ -322,7 +322,7 @@ void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
   group.AddFlag(
       "--replan", flags->question.replan,
       "Where ranks turn out not to be equally fast, divide the layers anew between two "
-      "steps, to the same bits. For processors, and ranks that mpirun, torchrun or --rank "
+      "steps, to the same bits. For ranks that are processes, which mpirun, torchrun or --rank "
       "has started; under 'sluice launch' it is usual");
   group.Add(
       "--secret-file", world.secret_file,

@@ -327,7 +327,7 @@ absl::StatusOr<Replanner::Expected> Replanner::Try(const MeasuredSpeeds& speeds)
     // Ranks may be on several machines: each looks for itself whether it has the memory.
     if (plan->world_size() != processes_)
       return absl::FailedPreconditionError("a rank has no work");
-  } else {
+  } else if (!question_.kernels.cuda) {
     // Ranks have the old plan's memory beside it, until what they hold has moved.
     int64_t bytes = 0;
     for (const ArenaLayout& arena : plan->arenas) bytes += arena.memory.total;

@@ -16,6 +16,22 @@
 #include "tools/train/settings/kept_settings.h"
 
 namespace sluice {
+namespace {
+
+// Puts the devices into the job's options.
+absl::Status UseDevices(const TrainQuestion& question, CompiledJob* compiled) {
+  Running& running = compiled->job.options.running;
+  running.devices = compiled->devices->ranks();
+  if (question.kernels.algorithms.empty()) return absl::OkStatus();
+  std::set<std::string> gpus;
+  for (const RankDevice& device : running.devices) gpus.insert(device.device->kind());
+  absl::StatusOr<std::string> algorithms = TakeAlgorithms(question.kernels.algorithms, gpus);
+  if (!algorithms.ok()) return algorithms.status();
+  running.algorithms = *std::move(algorithms);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, std::optional<int> ranks,
                                     std::shared_ptr<const Dataset> data) {
@@ -46,6 +62,10 @@ absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choic
                              "--transport nccl carries tensors of GPUs; it needs --device cuda")
                        : absl::OkStatus();
   }
+  if (compiled->devices != nullptr) {
+    compiled->devices->Reconnect(*compiled->plan);
+    return UseDevices(question, compiled);
+  }
   const RunPlan& plan = *compiled->plan;
   const OpenDevice open = [graphs = question.cuda_graphs.value_or(true)](
                               int number, const DeviceAllocator& allocator) {
@@ -65,15 +85,7 @@ absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choic
   }
   if (!devices.ok()) return devices.status();
   compiled->devices = *std::move(devices);
-  Running& running = compiled->job.options.running;
-  running.devices = compiled->devices->ranks();
-  if (question.kernels.algorithms.empty()) return absl::OkStatus();
-  std::set<std::string> gpus;
-  for (const RankDevice& device : running.devices) gpus.insert(device.device->kind());
-  absl::StatusOr<std::string> algorithms = TakeAlgorithms(question.kernels.algorithms, gpus);
-  if (!algorithms.ok()) return algorithms.status();
-  running.algorithms = *std::move(algorithms);
-  return absl::OkStatus();
+  return UseDevices(question, compiled);
 }
 
 absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,

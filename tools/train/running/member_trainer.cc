@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "models/device/cuda_device.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/marks.h"
@@ -38,12 +39,19 @@ bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-absl::Status CheckQuestion(const TrainQuestion& question, const WorldFlags& world) {
+// Each process has a GPU to itself.
+absl::Status CheckGpus(int place) {
+  const int count = CudaDeviceCount();
+  // Where there is none, opening one says why.
+  if (count == 0 || place < count) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "process ", place + 1, " of this machine needs a GPU of its own, and CUDA shows ", count,
+      "; start at most as many (sluice launch --processes), or show more (CUDA_VISIBLE_DEVICES)"));
+}
+
+absl::Status CheckQuestion(const TrainQuestion& question, const WorldFlags& world, int place) {
   if (question.kernels.cuda) {
-    return absl::InvalidArgumentError(
-        "sluice launch trains on this machine's processors; with --device cuda start the ranks "
-        "with "
-        "torchrun or Slurm, and --resume-or-start");
+    if (absl::Status status = CheckGpus(place); !status.ok()) return status;
   }
   const LaunchFlags& launch = world.launch;
   const bool placed = !world.transport.empty() || launch.rank || launch.world_size ||
@@ -63,6 +71,9 @@ class MemberTrainer {
     if (!question.trace.empty())
       parts_.emplace(absl::StrCat(question.trace, ".", getppid(), ".parts"));
   }
+
+  // That it trains on is lost: another process may take this one's place.
+  bool lost_device() const { return !held_.device.ok(); }
 
   absl::StatusOr<int> Run() {
     absl::StatusOr<int> exit_code = TrainInGroups();
@@ -87,6 +98,7 @@ class MemberTrainer {
       const absl::StatusOr<std::optional<int>> exit_code = InGroup(*place);
       if (exit_code.ok() && *exit_code) return **exit_code;
       const absl::Status& status = exit_code.status();
+      if (!held_.device.ok()) return held_.device;
       if (held_.lie.found()) {
         member_.TellLied(held_.lie, DescribeError(status));
         ForgetWhatIsWrong(held_.lie);
@@ -131,7 +143,12 @@ class MemberTrainer {
                             ? CoresOfRank(sound_, place.rank, question_.threads_per_stage)
                             : CoreSet();
     KeepProcessTo(own.any() ? own : sound_);
-    if (absl::Status status = member_.Prepared(own); !status.ok()) return status;
+    if (place.rank < world_size) {
+      if (absl::Status status = OpenDevice(place); !status.ok()) return status;
+    }
+    // What computes wrong on a GPU is no core.
+    const CoreSet told = question_.kernels.cuda ? CoreSet() : own;
+    if (absl::Status status = member_.Prepared(told); !status.ok()) return status;
     TcpOptions options;
     options.capacity = std::max(EdgeCapacity(*compiled_.plan), kCapacityToGive);
     options.timeout = std::min(patience_, question_.options.watching.timeout);
@@ -158,6 +175,7 @@ class MemberTrainer {
     if (same) return absl::OkStatus();
     absl::StatusOr<CompiledJob> compiled = Compile(question_, *speeds, ranks, compiled_.job.data);
     if (!compiled.ok()) return compiled.status();
+    compiled->devices = std::move(compiled_.devices);
     compiled_ = *std::move(compiled);
     compiled_ranks_ = ranks;
     speeds_ = *std::move(speeds);
@@ -167,6 +185,16 @@ class MemberTrainer {
     // Its supervisor learns that way that it is lost, as the others do.
     train.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, /*print=*/true); };
     return absl::OkStatus();
+  }
+
+  // The GPU of this process, which it keeps, and how it is connected in this group.
+  absl::Status OpenDevice(const GroupPlace& place) {
+    WorldChoice choice;
+    choice.transport = Transport::kTcp;
+    choice.nccl = question_.kernels.cuda;
+    choice.launch.rank = place.rank;
+    choice.launch.local_rank = member_.place();
+    return OpenDevices(question_, choice, &compiled_);
   }
 
   // What the others need of this process.
@@ -379,13 +407,23 @@ class MemberTrainer {
 int TrainAsMember(const absl::StatusOr<TrainQuestion>& question, const WorldFlags& world,
                   Member* member) {
   absl::Status status = question.status();
-  if (status.ok()) status = CheckQuestion(*question, world);
+  if (status.ok()) status = CheckQuestion(*question, world, member->place());
   int exit_code = kExitDone;
+  bool lost_device = false;
   if (status.ok()) {
-    const absl::StatusOr<int> ended =
-        OrExhausted("training", [&] { return MemberTrainer(*question, member).Run(); });
+    const absl::StatusOr<int> ended = OrExhausted("training", [&] {
+      MemberTrainer trainer(*question, member);
+      absl::StatusOr<int> code = trainer.Run();
+      lost_device = trainer.lost_device();
+      return code;
+    });
     status = ended.status();
     if (ended.ok()) exit_code = *ended;
+  }
+  // As one that is lost with what it held.
+  if (lost_device) {
+    Fail(status);
+    return kExitPeerLost;
   }
   if (!status.ok()) exit_code = ExitCodeOf(status);
   const std::string text = status.ok() ? "" : DescribeError(status);

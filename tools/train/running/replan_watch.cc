@@ -16,6 +16,8 @@ void ReplanWatch::Begin(std::shared_ptr<const RunPlan> plan, int processes,
     if (const std::optional<ReplanGain> gain = replanner_.TakeGain()) output->Gained(*gain);
     if (replan.has_value() && ask_(*replan)) asked_ = std::move(replan);
   };
+  // What ranks send each other for the measurement does not go the way of a GPU's tensors.
+  if (!probes_links_) return;
   events->wants_links = [this] { return replanner_.WantsLinks(); };
   events->on_links = [this](const std::vector<MeasuredLink>& links) {
     replanner_.TakeLinks(links);

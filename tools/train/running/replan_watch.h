@@ -25,7 +25,9 @@ class ReplanWatch {
   // Requires MayReplan(question); it must outlive this. `data`: of the run.
   ReplanWatch(const TrainQuestion& question, std::shared_ptr<const Dataset> data,
               RankNumbers numbers, Ask ask)
-      : replanner_(question, std::move(data), numbers), ask_(std::move(ask)) {}
+      : replanner_(question, std::move(data), numbers),
+        probes_links_(!question.kernels.cuda),
+        ask_(std::move(ask)) {}
 
   // A group of `processes` begins, whose `plan` was compiled for `speeds`. `output` must outlive what
   // is added to `events`.
@@ -39,6 +41,7 @@ class ReplanWatch {
 
  private:
   Replanner replanner_;
+  const bool probes_links_;
   const Ask ask_;
   std::optional<Replan> asked_;
   std::optional<Replan> made_;

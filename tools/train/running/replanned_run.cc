@@ -13,6 +13,7 @@
 #include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
 #include "models/failpoints/failpoints.h"
+#include "models/spec/units.h"
 #include "pipeline/trace/trace_event.h"
 #include "pipeline/trace/trace_parts.h"
 #include "pipeline/train/trainer.h"
@@ -38,13 +39,20 @@ absl::Status ShareText(Communicator& world, Instant deadline, std::string* text)
 // Ranks of which one is slow may differ by so many times in how long they take to compile a plan.
 constexpr double kSlowest = 10;
 
+// Whether `gpu` has room for an arena of `bytes` where it now has one of `before`.
+absl::Status CheckRoom(const Device& gpu, int64_t bytes, int64_t before) {
+  const int64_t free = gpu.AvailableBytes();
+  if (free < 0 || bytes <= free + before) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(gpu.name(), " has ", DescribeMemory(free + before), " for this rank, and the ",
+                   "other work needs ", DescribeMemory(bytes)));
+}
+
 }  // namespace
 
 absl::Status ReplannedRun::Check(const TrainQuestion& question, const RunPlan& plan) {
   const char* why = nullptr;
-  if (question.kernels.cuda) {
-    why = "work moves between processors; leave out --device cuda";
-  } else if (question.commands) {
+  if (question.commands) {
     why = "a program that directs the run (--commands) asks each rank by its number";
   } else if (!MayReplan(question)) {
     why = "--partition, --plan and --stage-replicas say what each rank does; leave them out";
@@ -60,10 +68,13 @@ absl::Status ReplannedRun::Check(const TrainQuestion& question, const RunPlan& p
 }
 
 ReplannedRun::ReplannedRun(const TrainQuestion& question, RunOutput* output,
-                           std::function<void(TrainOptions*)> set_up, Communicator& world)
+                           std::function<void(TrainOptions*)> set_up,
+                           std::function<absl::Status(CompiledJob*)> open_devices,
+                           Communicator& world)
     : question_(question),
       output_(output),
       set_up_(std::move(set_up)),
+      open_devices_(std::move(open_devices)),
       world_(world),
       traced_(static_cast<size_t>(world.size())) {}
 
@@ -179,9 +190,10 @@ absl::Status ReplannedRun::GoOver(CompiledJob* compiled) {
     if (watch_.has_value()) watch_->Refused();
     return absl::OkStatus();
   }
+  next->devices = std::move(compiled->devices);
   *compiled = *std::move(next);
   speeds_ = *speeds;
-  return absl::OkStatus();
+  return open_devices_(compiled);
 }
 
 absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
@@ -192,16 +204,24 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
     return absl::FailedPreconditionError(absl::StrCat("the plan has ", next->plan->world_size(),
                                                       " ranks, and the run ", world_.size()));
   }
+  if (HitFailpoint("memory", "new-plan").error != 0)
+    return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
+  set_up_(&next->job.options);
+  if (question_.kernels.cuda) {
+    const Device& gpu = *last.devices->ranks().front().device;
+    const int64_t bytes = next->plan->arenas[static_cast<size_t>(world_.rank())].memory.total;
+    // What this rank holds waits in the host's memory, if need be.
+    if (absl::Status status = CheckRoom(gpu, bytes, held_.state->arena().bytes()); !status.ok())
+      return status;
+    return next;
+  }
   // Ranks of this machine have their old plans' memory beside it, until what they hold has moved.
   int64_t bytes = 0;
   for (size_t rank = 0; rank < hosts_.size(); ++rank) {
     if (hosts_[rank] == hosts_[static_cast<size_t>(world_.rank())])
       bytes += next->plan->arenas[rank].memory.total;
   }
-  if (HitFailpoint("memory", "new-plan").error != 0)
-    return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
   if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
-  set_up_(&next->job.options);
   return next;
 }
 

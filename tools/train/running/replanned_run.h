@@ -31,10 +31,11 @@ class ReplannedRun {
   // InvalidArgument where --replan cannot do anything in such a run.
   static absl::Status Check(const TrainQuestion& question, const RunPlan& plan);
 
-  // `output`: of rank 0, else null. `set_up` makes the options of a new plan those of this process.
-  // All must outlive this.
+  // `output`: of rank 0, else null. `set_up` makes the options of a new plan those of this process,
+  // `open_devices` connects its devices for it. All must outlive this.
   ReplannedRun(const TrainQuestion& question, RunOutput* output,
-               std::function<void(TrainOptions*)> set_up, Communicator& world);
+               std::function<void(TrainOptions*)> set_up,
+               std::function<absl::Status(CompiledJob*)> open_devices, Communicator& world);
 
   // As TrainRank, with the plan of `*compiled`, which afterwards is that of the last step. `stop`: as there.
   absl::StatusOr<TrainResult> Train(const std::atomic<bool>* stop, CompiledJob* compiled);
@@ -52,6 +53,7 @@ class ReplannedRun {
   const TrainQuestion& question_;
   RunOutput* const output_;
   const std::function<void(TrainOptions*)> set_up_;
+  const std::function<absl::Status(CompiledJob*)> open_devices_;
   Communicator& world_;
   std::vector<double> hosts_;  // [rank] equal where ranks share a machine
   HeldState held_;
