@@ -63,7 +63,7 @@ struct HeldState {
   // Why its group has ended, where an audit has found who computes wrong: none of this is then to be
   // used but for the history, unless others_hold_right.
   LyingRank lie = {};
-  // Not OK: the device that `state` was on is lost, and this process can train no more.
+  // Not OK: this process's device is lost, so that it can train no more.
   absl::Status device = absl::OkStatus();
 };
 

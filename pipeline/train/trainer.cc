@@ -281,8 +281,8 @@ ProgressBoard* BoardOf(std::optional<Watchdog>* watchdog) {
   return watchdog->has_value() ? &(*watchdog)->board() : nullptr;
 }
 
-// A rank's state on the device where what it holds is, too. Where there is no room for both, the latter
-// waits in the host's memory.
+// A rank's state on the device where what it holds is, too. Where there is no room for both, the
+// latter waits in the host's memory.
 absl::StatusOr<std::unique_ptr<RankState>> CreateBeside(HeldState& held, const RunPlan& plan,
                                                         int rank, Device& device) {
   absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank, device);
@@ -385,6 +385,7 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         if (!stays) {
           absl::StatusOr<std::unique_ptr<RankState>> state =
               CreateBeside(held, *plan, rank, device);
+          if (absl::IsUnavailable(state.status())) held.device = state.status();
           if (!state.ok()) return state.status();
           fresh = *std::move(state);
         }
@@ -408,7 +409,7 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
       });
   if (result.ok()) return result;
   regrouping.all->Abort(result.status());
-  if (held.state != nullptr) {
+  if (held.device.ok() && held.state != nullptr) {
     held.device = held.state->device().Synchronize(held.state->stream(),
                                                    Instant::Now() + options.watching.timeout);
   }

@@ -171,6 +171,15 @@ class Program(unittest.TestCase):
         self.assertEqual([event['event'] for event in events], ['lost', 'joined', 'continued'])
         self.assertEqual((events[0]['exit_code'], events[-1]['from']), (5, 'memory'))
 
+    def test_gpus_that_are_lost_again_and_again_end_the_run(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        for looks in (0, 4):
+            done = self.run_program('launch', '--processes', 2, '--max-restarts', 1, '--', 'train', '--data', self.data, '--device', 'cuda',
+                                    *TRAINED, '--stages', 2, EMULATED_GPU_LOST_AFTER=str(looks))
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn('cudaErrorECCUncorrectable', done.stderr)
+
     def test_ranks_come_as_far_as_there_are_gpus(self):
         events = self.launched(['--min-ranks', 1], TRAINED, lambda _, launch: os.kill(launch, signal.SIGUSR1), processes=1)
         self.assertEqual([event['event'] for event in events], ['joined', 'replanned', 'continued'])

@@ -66,6 +66,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  if (IsLost()) return Note(cudaErrorECCUncorrectable);
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "Emulated");
   properties->major = 9;

@@ -80,8 +80,8 @@ void CountGraph();
 // Faults that the environment asks for. EMULATED_GPU_COUNT: how many GPUs there are;
 // EMULATED_GPU_DRIVER: the CUDA version (12040) that the driver knows; EMULATED_GPU_TAKEN: bytes
 // that another process took after it was asked what is free; EMULATED_GPU_LOST_AFTER: so many looks
-// at a stream, then an error; EMULATED_GPU_LOST_FILE: a file with the number of a process to which every look
-// is an error, once it is there.
+// at a GPU or a stream, then an error; EMULATED_GPU_LOST_FILE: a file with the number of a process to
+// which every look is an error, once it is there.
 template <class Number>
 Number FaultOf(const char* name, Number otherwise) {
   const char* const asked = std::getenv(name);

@@ -194,7 +194,9 @@ class MemberTrainer {
     choice.nccl = question_.kernels.cuda;
     choice.launch.rank = place.rank;
     choice.launch.local_rank = member_.place();
-    return OpenDevices(question_, choice, &compiled_);
+    absl::Status status = OpenDevices(question_, choice, &compiled_);
+    if (absl::IsUnavailable(status)) held_.device = status;
+    return status;
   }
 
   // What the others need of this process.
