@@ -79,8 +79,8 @@ class Member {
   // The pipe to the supervisor, who prints what a process hands over there; -1: there is none.
   int output() const { return output_.get(); }
 
-  // Of this process among those that are there, for what each must have to itself: from 0 on. No other
-  // one has it until this process has ended.
+  // Of this process among those that are there, for what each must have to itself: from 0 on. No
+  // other one has it until this process has ended.
   int place() const { return place_; }
 
   // Whether the group should end after its step.

@@ -113,9 +113,9 @@ void RankTrainer::Hold(HeldState* held) const {
   held->optimizer = options_.training.optimizer;
   held->steps = options_.training.steps;
   // What was queued last may be an update. Its kernels need nothing of other ranks.
-  const absl::Status done =
+  held->device =
       state_.device().Synchronize(state_.stream(), Instant::Now() + options_.watching.timeout);
-  held->whole = !torn_ && done.ok();
+  held->whole = !torn_ && held->device.ok();
   held->has_mirror = has_mirror_ && held->whole;
   held->history = {.last = last_.step, .steps = past_};
   held->lie = lie_;

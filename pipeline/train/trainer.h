@@ -52,8 +52,8 @@ struct Regrouping {
 // between them, they go on from the newest one; else from a checkpoint. It returns, with what this
 // process holds, when the run is done; with TrainSummary::regroups; or with an error, which other
 // ranks may survive: Unavailable or DeadlineExceeded where one of them was lost, and any where
-// HeldState::lie says which of them computes wrong. On a device, which must be the same for all groups of
-// this process, it may also return with HeldState::device.
+// HeldState::lie says which of them computes wrong. On a device, which must be the same for all
+// groups of this process, it may also return with HeldState::device.
 absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, const Dataset& data,
                                         const TrainOptions& options, const TrainEvents& events,
                                         const std::atomic<bool>* stop,

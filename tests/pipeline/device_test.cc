@@ -41,12 +41,8 @@ class Devices {
 
   TrainOptions On(TrainOptions options) {
     for (int rank = 0; rank < ranks_; ++rank) {
-      FakeDevice* device = devices_[static_cast<size_t>(rank) % devices_.size()].get();
       options.running.devices.push_back(
-          {.device = device, .connect = [this, rank, device](Stream stream, Communicator* world) {
-             return absl::StatusOr<std::unique_ptr<Communicator>>(
-                 group_.Join(rank, device, stream, world));
-           }});
+          RankOnDevice(devices_[static_cast<size_t>(rank) % devices_.size()].get(), rank, &group_));
     }
     return options;
   }

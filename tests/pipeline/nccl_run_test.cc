@@ -18,7 +18,7 @@ constexpr int64_t kSteps = 3;
 // One GPU per rank, and the group that connects them.
 class Gpus {
  public:
-  explicit Gpus(const RunPlan& plan) : plan_(plan), edges_(TensorEdges(plan)) {
+  explicit Gpus(const RunPlan& plan) : plan_(plan) {
     for (int rank = 0; rank < plan.world_size(); ++rank) {
       devices_.push_back(std::make_unique<FakeDevice>(FakeDevice::Options{
           .seed = static_cast<uint64_t>(rank) + 1, .longest_pause = absl::Microseconds(100)}));
@@ -29,26 +29,14 @@ class Gpus {
 
   TrainOptions On(TrainOptions options) {
     for (int rank = 0; rank < plan_.world_size(); ++rank) {
-      FakeDevice* device = devices_[static_cast<size_t>(rank)].get();
       options.running.devices.push_back(
-          {.device = device,
-           .connect = [this, rank, device](Stream stream, Communicator* world)
-               -> absl::StatusOr<std::unique_ptr<Communicator>> {
-             return ConnectNccl({.nccl = &nccl_,
-                                 .ordinal = rank,
-                                 .edges = edges_,
-                                 .capacity = EdgeCapacity(plan_),
-                                 .timeout = absl::Seconds(60),
-                                 .host = "a host"},
-                                world, device, stream);
-           }});
+          RankOverNccl(devices_[static_cast<size_t>(rank)].get(), rank, plan_, &nccl_));
     }
     return options;
   }
 
  private:
   const RunPlan& plan_;
-  const std::vector<std::pair<int, int>> edges_;
   FakeNccl nccl_;
   std::vector<std::unique_ptr<FakeDevice>> devices_;
 };

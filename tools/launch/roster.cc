@@ -274,7 +274,8 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
       Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", TooFew()) : TooFew(), now);
     }
   }
-  // Nobody has said how the run ends: all were told to leave, or the first rank was lost as the last one.
+  // Nobody has said how the run ends: all were told to leave, or the first rank was lost as the last
+  // one.
   if (!over_ && !processes_.empty() && to_start_ == 0 && AllHaveEnded()) {
     Over(code_once_stopped_.value_or(kExitPeerLost),
          code_once_stopped_ ? text_once_stopped_ : TooFew(), now);

@@ -18,9 +18,11 @@ int DeviceOf(int rank, int ranks, int count) {
   return rank * std::clamp(count, 1, ranks) / ranks;
 }
 
-// Whether the arenas of `ranks` fit into the free memory.
-absl::Status CheckMemory(const RunPlan& plan, const std::vector<int>& ranks, const Device& device) {
-  const int64_t available = device.AvailableBytes();
+}  // namespace
+
+absl::Status CheckDeviceMemory(const RunPlan& plan, const std::vector<int>& ranks,
+                               const Device& device, int64_t freed) {
+  const int64_t free = device.AvailableBytes();
   int64_t bytes = 0;
   std::string each;
   for (int rank : ranks) {
@@ -28,16 +30,14 @@ absl::Status CheckMemory(const RunPlan& plan, const std::vector<int>& ranks, con
     bytes += memory.total;
     absl::StrAppend(&each, each.empty() ? "" : "; ", "rank ", rank, ": ", DescribeArena(memory));
   }
-  if (available < 0 || bytes <= available) return absl::OkStatus();
+  if (free < 0 || bytes <= free + freed) return absl::OkStatus();
   return WithExitCode(
       absl::ResourceExhaustedError(absl::StrCat(
-          device.name(), " has ", DescribeMemory(available), " free and the run needs ",
+          device.name(), " has ", DescribeMemory(free + freed), " free and the run needs ",
           DescribeMemory(bytes), " there (", each,
           "); take more devices or stages, smaller micro-batches, or --recompute full")),
       kExitNoPlan);
 }
-
-}  // namespace
 
 absl::Status RunDevices::Open(const RunPlan& plan, const std::vector<int>& ranks,
                               const std::vector<int>& numbers, const OpenDevice& open,
@@ -59,7 +59,7 @@ absl::Status RunDevices::Open(const RunPlan& plan, const std::vector<int>& ranks
       ranks_[position].device = devices_.back().get();
       of_device.push_back(ranks[position]);
     }
-    absl::Status status = CheckMemory(plan, of_device, *devices_.back());
+    absl::Status status = CheckDeviceMemory(plan, of_device, *devices_.back());
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_TRAIN_TRAIN_DEVICE_H_
 #define SLUICE_TOOLS_TRAIN_TRAIN_DEVICE_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,11 @@ namespace sluice {
 // `allocator`.
 using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(
     int number, const DeviceAllocator& allocator)>;
+
+// Whether the arenas of `ranks` fit into what is free of the device, and `freed` bytes that will be; exit
+// code 3 where they do not.
+absl::Status CheckDeviceMemory(const RunPlan& plan, const std::vector<int>& ranks,
+                               const Device& device, int64_t freed = 0);
 
 // The devices of the ranks of one process, and the group that connects them.
 class RunDevices {

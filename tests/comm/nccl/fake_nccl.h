@@ -31,7 +31,8 @@ class FakeNccl : public NcclApi {
 
   // Makes the next polls on the edge "0>1", at both ends, return `result`.
   void Fail(const std::string& edge, NcclResult result);
-  // After so many messages none arrives any more: each waits until it is aborted, and its edge has failed.
+  // After so many messages none arrives any more: each waits until it is aborted, and its edge has
+  // failed.
   void LoseAfter(int64_t messages);
   // Messages so far.
   int64_t sent() const;

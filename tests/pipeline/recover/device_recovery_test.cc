@@ -1,5 +1,5 @@
-// The same on devices that do their work late: what ranks hold is on these, and what is queued there when a
-// group ends is done, or has waited for messages that never came.
+// The same on devices that do their work late: what ranks hold is on these, and what is queued there
+// when a group ends is done, or has waited for messages that never came.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,9 +28,7 @@ TEST(DeviceRecoveryTest, GoesOnInAnotherLayout) {
       if (kSanitized && from % models.size() != model) continue;
       SCOPED_TRACE(layouts[from].Name() + " to " + layouts[to].Name());
       Processes processes(kSteps, kLate);
-      for (const auto& result : processes.Train(layouts[from], {.regroup_at = 1})) {
-        ASSERT_TRUE(result.ok()) << result.status();
-      }
+      processes.TrainUntil(layouts[from], 1);
       processes.ExpectEnd(layouts[to], quiet);
       ASSERT_EQ(processes.losses().size(), size_t{kSteps});
     }
@@ -155,9 +153,7 @@ TEST(DeviceRecoveryTest, WhatIsHeldWaitsOnTheHostWhereTheDeviceIsFull) {
     FakeDevice::Options full = kLate;
     full.memory = most;
     Processes processes(kSteps, full);
-    for (const auto& result : processes.Train(from, {.regroup_at = 2})) {
-      ASSERT_TRUE(result.ok()) << result.status();
-    }
+    processes.TrainUntil(from, 2);
     processes.ExpectEnd(to, quiet);
     EXPECT_EQ(processes.first_step(), 3);
     for (int rank = 0; rank < to.ranks; ++rank)

@@ -12,10 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/device_group.h"
 #include "comm/local/in_process.h"
-#include "comm/nccl/nccl.h"
-#include "pipeline/compile/replicas/tensor_edges.h"
 #include "pipeline/recover/recovery.h"
 #include "tests/comm/forwarding_communicator.h"
 #include "tests/comm/nccl/fake_nccl.h"
@@ -114,9 +111,11 @@ class Processes {
         regrouping.regroup = &regroup;
         regrouping.checkpoints = asked.checkpoints;
         TrainOptions options = options_;
-        if (device_.has_value()) options.running.devices = {OnDevice(rank, &connections)};
-        if (asked.messages.has_value())
-          options.running.devices.front().connect = OverNccl(*plan, rank, &nccl);
+        if (asked.messages.has_value()) {
+          options.running.devices = {RankOverNccl(&device(rank), rank, *plan, &nccl)};
+        } else if (device_.has_value()) {
+          options.running.devices = {RankOnDevice(&device(rank), rank, &connections)};
+        }
         result = TrainMember(plan, data, options, events, nullptr, regrouping);
         if (!result.ok()) working.communicator(rank).Abort(result.status());
       });
@@ -124,6 +123,12 @@ class Processes {
     for (std::thread& thread : threads) thread.join();
     held_.resize(static_cast<size_t>(ranks));
     return results;
+  }
+
+  // Trains until the group has been asked to end after step `step`.
+  void TrainUntil(const SmallRun& run, int64_t step) {
+    for (const auto& result : Train(run, {.regroup_at = step}))
+      ASSERT_TRUE(result.ok()) << result.status();
   }
 
   // Trains to the end, and compares with `quiet`.
@@ -147,29 +152,6 @@ class Processes {
   }
 
  private:
-  RankDevice OnDevice(int rank, DeviceGroup* connections) {
-    FakeDevice* const device = &this->device(rank);
-    return {.device = device,
-            .connect = [rank, device, connections](Stream stream, Communicator* world) {
-              return absl::StatusOr<std::unique_ptr<Communicator>>(
-                  connections->Join(rank, device, stream, world));
-            }};
-  }
-
-  decltype(RankDevice::connect) OverNccl(const RunPlan& plan, int rank, FakeNccl* nccl) {
-    const NcclOptions options = {.nccl = nccl,
-                                 .ordinal = rank,
-                                 .edges = TensorEdges(plan),
-                                 .capacity = EdgeCapacity(plan),
-                                 .timeout = absl::Seconds(60),
-                                 .host = "a host"};
-    return
-        [options, device = &this->device(rank)](
-            Stream stream, Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-          return ConnectNccl(options, world, device, stream);
-        };
-  }
-
   TrainOptions options_;
   const std::optional<FakeDevice::Options> device_;
   std::vector<std::unique_ptr<FakeDevice>> devices_;  // [process]; they outlive what it holds

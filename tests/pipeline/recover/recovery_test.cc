@@ -35,9 +35,7 @@ TEST_P(ReshardTest, GoesOnInAnyOtherLayout) {
       if (model != GetParam() && !AllFaults()) continue;
       SCOPED_TRACE(from.Name() + " to " + to.Name());
       Processes processes(kSteps);
-      for (const auto& result : processes.Train(from, {.regroup_at = 1})) {
-        ASSERT_TRUE(result.ok()) << result.status();
-      }
+      processes.TrainUntil(from, 1);
       processes.ExpectEnd(to, quiet);
       ASSERT_EQ(processes.losses().size(), size_t{kSteps});
     }

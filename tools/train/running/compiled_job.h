@@ -29,8 +29,8 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question,
 absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, const MeasuredSpeeds& speeds,
                                     int ranks, std::shared_ptr<const Dataset> data);
 
-// Opens the devices of this process's ranks, for the job's options; none on the CPU. Where `compiled`
-// already has those of its last plan, these are connected anew.
+// Opens the devices of this process's ranks, for the job's options; none on the CPU. Where
+// `compiled` already has those of its last plan, these are connected anew.
 absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
                          CompiledJob* compiled);
 

@@ -13,7 +13,6 @@
 #include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
 #include "models/failpoints/failpoints.h"
-#include "models/spec/units.h"
 #include "pipeline/trace/trace_event.h"
 #include "pipeline/trace/trace_parts.h"
 #include "pipeline/train/trainer.h"
@@ -38,15 +37,6 @@ absl::Status ShareText(Communicator& world, Instant deadline, std::string* text)
 
 // Ranks of which one is slow may differ by so many times in how long they take to compile a plan.
 constexpr double kSlowest = 10;
-
-// Whether `gpu` has room for an arena of `bytes` where it now has one of `before`.
-absl::Status CheckRoom(const Device& gpu, int64_t bytes, int64_t before) {
-  const int64_t free = gpu.AvailableBytes();
-  if (free < 0 || bytes <= free + before) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(gpu.name(), " has ", DescribeMemory(free + before), " for this rank, and the ",
-                   "other work needs ", DescribeMemory(bytes)));
-}
 
 }  // namespace
 
@@ -208,11 +198,11 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
     return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
   set_up_(&next->job.options);
   if (question_.kernels.cuda) {
-    const Device& gpu = *last.devices->ranks().front().device;
-    const int64_t bytes = next->plan->arenas[static_cast<size_t>(world_.rank())].memory.total;
     // What this rank holds waits in the host's memory, if need be.
-    if (absl::Status status = CheckRoom(gpu, bytes, held_.state->arena().bytes()); !status.ok())
-      return status;
+    absl::Status status =
+        CheckDeviceMemory(*next->plan, {world_.rank()}, *last.devices->ranks().front().device,
+                          /*freed=*/held_.state->arena().bytes());
+    if (!status.ok()) return status;
     return next;
   }
   // Ranks of this machine have their old plans' memory beside it, until what they hold has moved.
