@@ -3,16 +3,18 @@
 
     tests/models/kernels/cuda/resources_test.py [--nvcc NVCC] [--write]
 
-Compiles each .cu once more, to machine code alone, and reads what ptxas says. Registers are compared where nvcc is the
-release that they were recorded with; --write records them anew. Needs no GPU.
+Compiles each .cu once more, for sm_90 alone, and reads what ptxas says; ccache, where it is there, remembers that, too.
+Registers are compared where nvcc is the release that they were recorded with; --write records them anew. Needs no GPU.
 """
 import argparse
 import concurrent.futures
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -20,7 +22,10 @@ KERNELS = ROOT / "models/kernels/cuda"
 RECORD = pathlib.Path(__file__).with_name("registers.txt")
 ARCHITECTURE = "sm_90"
 # As tools/cmake/SluiceCuda.cmake and CMake's release build compile them.
-FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fmad=false", f"-I{ROOT}"]
+FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fmad=false", "-I."]
+# As tools/cmake/SluiceOptions.cmake asks it: for another checkout, too.
+CACHE = [path for path in [shutil.which("ccache")] if path]
+ENVIRONMENT = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
 # What ptxas says of a kernel: its name, its stack and what it spills there, and its registers.
 KERNEL = re.compile(
     rf"Compiling entry function '(\w+)' for '{ARCHITECTURE}'.*?"
@@ -39,8 +44,10 @@ def demangled(names):
 
 def kernels_of(nvcc, source):
     """{mangled name: (registers, bytes that are spilled)} of one file."""
-    command = [nvcc, *FLAGS, f"-arch={ARCHITECTURE}", "-cubin", "-Xptxas", "-v", "-o", os.devnull, str(source)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    # An object file, since ccache keeps no machine code alone.
+    with tempfile.NamedTemporaryFile(suffix=".o") as compiled:
+        command = [*CACHE, nvcc, *FLAGS, f"-arch={ARCHITECTURE}", "-Xptxas", "-v", "-c", str(source), "-o", compiled.name]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT)
     if result.returncode != 0:
         raise AssertionError(f"{source}: {result.stderr}")
     return {name: (int(registers), int(stores) + int(loads))
@@ -49,7 +56,7 @@ def kernels_of(nvcc, source):
 
 def all_kernels(nvcc):
     """The same of all files, by the name in the source."""
-    sources = sorted(KERNELS.rglob("*.cu"))
+    sources = sorted(file.relative_to(ROOT) for file in KERNELS.rglob("*.cu"))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = {name: use for kernels in pool.map(lambda source: kernels_of(nvcc, source), sources)
                  for name, use in kernels.items()}
