@@ -61,6 +61,7 @@ TEST(ChatTemplate, SaysWhatIsWrong) {
   EXPECT_THAT(Render("{{ raise_exception('no') }}"), HasSubstr("refuses this conversation: no"));
   EXPECT_THAT(Render("{{ x.y }}"), HasSubstr("undefined"));
   EXPECT_THAT(Render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("too deep"));
+  EXPECT_THAT(Render("{% macro f(a=f()) %}{% endmacro %}{{ f() }}"), HasSubstr("too deep"));
   EXPECT_THAT(Render(std::string(5000, '(')), HasSubstr("t.json"));
   EXPECT_THAT(Render("{{ " + std::string(5000, '(') + " }}"), HasSubstr("too deep"));
   EXPECT_THAT(Render("{{ messages | length }}"), HasSubstr("cannot tell which text is message 1"));
@@ -116,6 +117,23 @@ TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
   EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
   EXPECT_THAT(Render("{% set x = {'\x01namespace': 7} %}{{ x.y }}"), HasSubstr("wrong key"));
   EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "[\"\xEF\xBF\xBD\"]");
+}
+
+TEST(ChatTemplate, ADefaultIsForWhatIsNotGiven) {
+  EXPECT_EQ(Render("{% macro f(a, b=raise_exception('no')) %}{{ a ~ b }}{% endmacro %}"
+                   "{{ f(1, 2) ~ f(3, b=4) }}",
+                   {}),
+            "1234");
+}
+
+// Each of these calls the next one twice: 2^40 calls, none of which runs a statement.
+TEST(ChatTemplate, CallsAreCounted) {
+  std::string text = "{% macro f40(a=1) %}{% endmacro %}";
+  for (int i = 39; i >= 0; --i) {
+    const std::string next = absl::StrCat("f", i + 1, "()");
+    absl::StrAppend(&text, "{% macro f", i, "(a=", next, ", b=", next, ") %}{% endmacro %}");
+  }
+  EXPECT_THAT(Render(text + "{{ f0() }}"), HasSubstr("too much text"));
 }
 
 TEST(ChatTemplate, AMacroMayDefineItselfAnew) {

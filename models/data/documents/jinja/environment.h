@@ -45,7 +45,7 @@ struct Environment {
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
   int64_t steps = 0;  // statements that were run
-  int64_t work = 0;   // of the values that were made, in units of Charge
+  int64_t work = 0;   // of calls and of the values that were made, in units of Charge
   int64_t kept = 0;   // of those that were given a name, less those that they replaced
 };
 

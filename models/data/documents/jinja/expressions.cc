@@ -9,9 +9,10 @@
 namespace sluice::jinja {
 namespace {
 
-constexpr int kDeepest = 100;     // expressions inside each other
-constexpr int kDeepestCall = 50;  // macros that call each other
-constexpr int kMostLinks = 1000;  // operators, filters and attributes behind a value
+constexpr int kDeepest = 100;        // expressions inside each other
+constexpr int kDeepestCall = 50;     // macros that call each other
+constexpr int64_t kWorkOfCall = 16;  // in units of Charge
+constexpr int kMostLinks = 1000;     // operators, filters and attributes behind a value
 
 struct Arguments {
   std::vector<Expression> positional;
@@ -48,37 +49,57 @@ const Value& Resolve(const Value& value, const Environment& env) {
   return env.namespaces[value.at(kNamespace).get<size_t>()];
 }
 
-absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, Environment& env) {
-  if (env.depth == kDeepestCall)
-    return absl::InvalidArgumentError("macros call each other too deep");
+// Of a call, by parameter; what the macro's own defaults are for is not there.
+absl::StatusOr<std::map<std::string, Value>> GivenValues(const Macro& macro,
+                                                         const Arguments& arguments,
+                                                         Environment& env) {
   absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
   if (!values.ok()) return values.status();
   if (values->size() > macro.parameters.size()) {
     return absl::InvalidArgumentError("a macro is called with too many arguments");
   }
-  std::map<std::string, Value> scope;
-  for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    const auto& [name, otherwise] = macro.parameters[i];
-    absl::StatusOr<Value> value = i < values->size()     ? (*values)[i]
-                                  : otherwise != nullptr ? otherwise(env)
-                                                         : absl::StatusOr<Value>(Undefined());
-    if (!value.ok()) return value;
-    scope[name] = *std::move(value);
+  std::map<std::string, Value> given;
+  for (size_t i = 0; i < values->size(); ++i) {
+    given[macro.parameters[i].first] = std::move((*values)[i]);
   }
   for (const auto& [name, expression] : arguments.named) {
     absl::StatusOr<Value> value = expression(env);
+    if (!value.ok()) return value.status();
+    given[name] = *std::move(value);
+  }
+  return given;
+}
+
+// Defaults may call macros, too: they count as deep as the body.
+absl::StatusOr<Value> RunMacro(const Macro& macro, std::map<std::string, Value> scope,
+                               Environment& env) {
+  for (const auto& [name, otherwise] : macro.parameters) {
+    if (scope.contains(name)) continue;
+    absl::StatusOr<Value> value =
+        otherwise != nullptr ? otherwise(env) : absl::StatusOr<Value>(Undefined());
     if (!value.ok()) return value;
     scope[name] = *std::move(value);
   }
   Rendered outside = std::exchange(env.out, {});
   env.scopes.push_back(std::move(scope));
-  ++env.depth;
   const absl::Status status = RunAll(*macro.body, env);
-  --env.depth;
   env.scopes.pop_back();
-  const Rendered inside = std::exchange(env.out, std::move(outside));
+  Rendered inside = std::exchange(env.out, std::move(outside));
   if (!status.ok()) return status;
-  return Value(inside.text);
+  return Charged(Value(std::move(inside.text)), env);
+}
+
+absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, Environment& env) {
+  absl::StatusOr<std::map<std::string, Value>> given = GivenValues(macro, arguments, env);
+  if (!given.ok()) return given.status();
+  if (env.depth == kDeepestCall) {
+    return absl::InvalidArgumentError("macros call each other too deep");
+  }
+  env.work += kWorkOfCall;
+  ++env.depth;
+  absl::StatusOr<Value> text = RunMacro(macro, *std::move(given), env);
+  --env.depth;
+  return text;
 }
 
 absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arguments,
@@ -119,7 +140,7 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
     }
     Value list = Value::array();
     for (int64_t i = begin; i < end; ++i) list.push_back(i);
-    return list;
+    return Charged(std::move(list), env);
   }
   return absl::InvalidArgumentError(absl::StrCat("the function '", name, "' is not supported"));
 }
@@ -375,7 +396,7 @@ class ExpressionParser {
     if (token.kind == TokenKind::kString) {
       std::string text = token.text;
       while (reader_.Is(TokenKind::kString)) text += reader_.Take().text;
-      return [text](Environment&) { return Value(text); };
+      return [text](Environment& env) { return Charged(Value(text), env); };
     }
     if (token.kind == TokenKind::kNumber) return Number(token.text);
     if (token.kind == TokenKind::kName) return Named(token.text);
