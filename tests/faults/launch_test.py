@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import random
+import resource
 import re
 import signal
 import subprocess
@@ -305,6 +306,20 @@ class LaunchTest(unittest.TestCase):
         losses, end = quiet(['--stages', '2', '--steps', str(run.last['steps'])])
         self.assertEqual(run.losses, losses)
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
+
+    def test_goes_on_where_one_more_cannot_be_started(self):
+        train = ['--stages', '2', '--steps', '40']
+        run = self.launch(['--processes', '2', '--min-ranks', '2'], train)
+        for line in run.lines():
+            if line.get('step') == 5 and 'loss' in line:
+                used = max(map(int, os.listdir(f'/proc/{run.process.pid}/fd'))) + 1
+                resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (used, used))
+                run.process.send_signal(signal.SIGUSR1)
+        self.expect_quiet(run, train)
+        lost, = run.named('lost')
+        self.assertIsNone(lost['pid'])
+        self.assertIn('to a new process', lost['error'])
+        self.assertIn('Too many open files', lost['error'])
 
     def test_ends_a_rank_that_does_not_answer(self):
         run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '60', '--mirror', '--timeout', '3s'])

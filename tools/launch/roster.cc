@@ -41,6 +41,7 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       from.was_ready = true;
       from.sent_away = false;
       from.state = message.spare != 0 ? State::kSpare : State::kWaiting;
+      from.outside = from.outside || message.spare != 0;
       from.port = message.port;
       from.held_rank = message.held_rank;
       timeout_ = absl::Milliseconds(std::max(message.timeout_ms, 1));
@@ -53,7 +54,10 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       from.cores = message.cores;
       return;
     case Kind::kLeaving:
-      Leave(from);
+      from.leaving = true;
+      return;
+    case Kind::kBegan:
+      if (leads) Began(message);
       return;
     case Kind::kSaved:
       saved_ = true;
@@ -72,11 +76,19 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       return;
     case Kind::kEnding:
       from.state = State::kEnding;
+      from.ends_since = std::min(from.ends_since, now);
       from.exit_code = message.exit_code;
       if (message.exit_code != kExitDone && text_.empty() && !over_) text_ = message.text.data();
       return;
     default:
       return;  // only a supervisor says such things
+  }
+}
+
+// Those behind the ranks that train have given what they held, if anything.
+void Roster::Began(const MemberMessage& message) {
+  for (auto& [id, process] : processes_) {
+    if (process.rank >= message.stages * message.replicas) process.outside = true;
   }
 }
 
@@ -139,8 +151,6 @@ bool Roster::HasCoresForOneMore(const Process& lost) const {
   return sound >= (LivingRanks() + to_start_ + 1) * of_rank;
 }
 
-void Roster::Leave(Process& process) { process.leaving = true; }
-
 void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
   const auto entry = processes_.find(id);
   if (entry == processes_.end() || entry->second.state == State::kEnded) return;
@@ -187,7 +197,7 @@ void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
 
 void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now) {
   lost_at_ = absl::ToInt64Nanoseconds(now);
-  const bool may_be_replaced = !process.leaving && restarts_ < options_.max_restarts;
+  const bool may_be_replaced = !process.leaving && !ends_ && restarts_ < options_.max_restarts;
   const bool enough = LivingRanks() + to_start_ >= options_.min_ranks;
   const bool no_core = may_be_replaced && enough && !HasCoresForOneMore(process);
   if (may_be_replaced && !no_core) {
@@ -214,8 +224,8 @@ bool Roster::Shrink() {
     const bool may = Lives(process) && !process.leaving && process.state != State::kEnding;
     if (may && (last == nullptr || process.rank >= last->rank)) last = &process;
   }
-  if (last != nullptr) Leave(*last);
-  return true;
+  if (last != nullptr) last->leaving = true;
+  return last != nullptr;
 }
 
 void Roster::Stop(absl::Duration now) {
@@ -258,28 +268,39 @@ void Roster::Kill(int id, Process& process, std::vector<Order>* orders) {
   orders->push_back({.kind = Order::Kind::kKill, .process = id});
 }
 
+// Nobody trains, or is about to say how the run has ended.
+bool Roster::NobodyIsLeft() const {
+  return Count(IsBusy) == 0 &&
+         Count([](const Process& p) { return p.state == State::kEnding; }) == 0;
+}
+
+void Roster::EndTooFew(absl::Duration now) {
+  // Nobody has said how the run ends: all were told to leave, or the first rank was lost as the last
+  // one.
+  const bool none = !processes_.empty() && to_start_ == 0 && AllHaveEnded();
+  const bool few = LivingRanks() + to_start_ < options_.min_ranks;
+  if (over_ || !(none || few)) return;
+  if (ends_ || code_once_stopped_ || none) {
+    if (!NobodyIsLeft()) return;  // the run ends as they say
+    return Over(code_once_stopped_.value_or(kExitPeerLost),
+                code_once_stopped_ ? text_once_stopped_ : TooFew(), now);
+  }
+  const bool trains = !broken_ &&
+                      Count([](const Process& p) { return p.state == State::kInGroup; }) > 0 &&
+                      Count(IsFree) == 0;
+  if (trains) {  // those that leave are still there: the run can be saved
+    code_once_stopped_ = kExitPeerLost;
+    text_once_stopped_ = TooFew();
+    stop_asked_ = true;
+  } else {
+    Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", TooFew()) : TooFew(), now);
+  }
+}
+
 std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
   std::vector<Order> orders;
   NoticeBroken(now);
-  const bool few = LivingRanks() + to_start_ < options_.min_ranks;
-  if (few && !over_ && !ends_ && !code_once_stopped_) {
-    const bool trains = !broken_ &&
-                        Count([](const Process& p) { return p.state == State::kInGroup; }) > 0 &&
-                        Count(IsFree) == 0;
-    if (trains) {  // those that leave are still there: the run can be saved
-      code_once_stopped_ = kExitPeerLost;
-      text_once_stopped_ = TooFew();
-      stop_asked_ = true;
-    } else {
-      Over(kExitPeerLost, lie_.found() ? absl::StrCat(lie_text_, "; ", TooFew()) : TooFew(), now);
-    }
-  }
-  // Nobody has said how the run ends: all were told to leave, or the first rank was lost as the last
-  // one.
-  if (!over_ && !processes_.empty() && to_start_ == 0 && AllHaveEnded()) {
-    Over(code_once_stopped_.value_or(kExitPeerLost),
-         code_once_stopped_ ? text_once_stopped_ : TooFew(), now);
-  }
+  EndTooFew(now);
   if (LacksCores() && !over_ && !ends_) {
     Over(kExitPeerLost,
          absl::StrCat(lie_text_, "; it had ", CoreNames(left_out_),
@@ -290,21 +311,44 @@ std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
     WindUp(now, &orders);
     return orders;
   }
-  if (stop_asked_ && !std::exchange(stop_sent_, true)) {
-    for (const auto& [id, process] : processes_) {
-      if (Lives(process)) Send(id, Kind::kStop, &orders);
-    }
-  }
-  for (auto& [id, process] : processes_) {
-    if (Lives(process) && process.lies) Kill(id, process, &orders);
-  }
+  TellToStop(&orders);
+  EndLate(now, &orders);
   AskAround(now, &orders);
+  LetGo(now, &orders);
   StartProcesses(&orders);
   EndBrokenGroup(now, &orders);
   AskToRegroup(&orders);
   if (MayForm(now)) Form(&orders);
   LetMeet(&orders);
   return orders;
+}
+
+// Also those that were started since.
+void Roster::TellToStop(std::vector<Order>* orders) {
+  if (!stop_asked_) return;
+  for (auto& [id, process] : processes_) {
+    if (Lives(process) && !std::exchange(process.told_to_stop, true)) {
+      Send(id, Kind::kStop, orders);
+    }
+  }
+}
+
+// Those that compute wrong, and those that have said their last word and do not end.
+void Roster::EndLate(absl::Duration now, std::vector<Order>* orders) {
+  for (auto& [id, process] : processes_) {
+    if (!Lives(process)) continue;
+    if (process.lies || now >= process.ends_since + timeout_) Kill(id, process, orders);
+  }
+}
+
+// Whoever leaves and holds nothing that it could give need not wait for a group.
+void Roster::LetGo(absl::Duration now, std::vector<Order>* orders) {
+  for (auto& [id, process] : processes_) {
+    if (process.state != State::kSpare || !process.leaving) continue;
+    process.state = State::kEnding;
+    process.ends_since = now;
+    Send(id, Kind::kOver, orders);
+  }
 }
 
 // Those that wait are told at once; those that train end by themselves, or are ended.
@@ -354,7 +398,7 @@ void Roster::StartProcesses(std::vector<Order>* orders) {
 void Roster::NoticeBroken(absl::Duration now) {
   if (Count(IsBusy) == 0) return;
   for (const auto& [id, process] : processes_) {
-    const bool of_group = process.rank >= 0 && generation_ > 0;
+    const bool of_group = process.rank >= 0 && generation_ > 0 && !process.outside;
     const bool is_back = process.state == State::kWaiting && process.was_ready && of_group;
     const bool was_lost = process.state == State::kEnded && !process.exit_code && of_group;
     if (is_back || was_lost) broken_ = true;
@@ -373,13 +417,14 @@ void Roster::EndBrokenGroup(absl::Duration now, std::vector<Order>* orders) {
   }
 }
 
+// Also where the group is broken: those that do not need the one that was lost would not notice.
 void Roster::AskToRegroup(std::vector<Order>* orders) {
-  if (asked_ || broken_ || stop_asked_) return;
+  if (asked_ || stop_asked_) return;
   if (Count([](const Process& p) { return p.state == State::kInGroup; }) == 0) return;
   const int waiting = Count([](const Process& p) { return p.state == State::kWaiting; });
   const int leaving =
       Count([](const Process& p) { return p.state == State::kInGroup && p.leaving; });
-  if (waiting + leaving == 0 && !replan_) return;
+  if (waiting + leaving == 0 && !replan_ && !broken_) return;
   asked_ = true;
   for (const auto& [id, process] : processes_) {
     if (process.state == State::kInGroup) Send(id, Kind::kRegroup, orders);
@@ -450,6 +495,7 @@ void Roster::Form(std::vector<Order>* orders) {
   replan_ = false;
   for (auto& [id, process] : processes_) {
     process.rank = -1;
+    process.outside = false;
     process.cores.reset();
   }
   const int last_size = std::exchange(size_, count);
@@ -498,6 +544,9 @@ absl::Duration Roster::NextDeadline(absl::Duration now) const {
   for (const absl::Duration deadline :
        {over_at_ + timeout_, broken_at_ + timeout_, waits_since_ + options_.join_patience}) {
     if (deadline > now) next = std::min(next, deadline);
+  }
+  for (const auto& [id, process] : processes_) {
+    if (Lives(process) && !process.killed) next = std::min(next, process.ends_since + timeout_);
   }
   if (!over_ && Count(MayBeAsked) > 0) next = std::min(next, std::max(next_look_, now));
   return next;

@@ -105,6 +105,8 @@ class Roster {
     State state = State::kStarting;
     bool was_ready = false;
     bool leaving = false;
+    bool outside = false;  // the present group goes on without it
+    bool told_to_stop = false;
     bool sent_away = false;  // told to leave the group, or that there is none any more
     bool killed = false;     // since it did not answer, or computes wrong
     bool lies = false;       // it computes wrong; whatever it says is not heard
@@ -116,6 +118,7 @@ class Roster {
     CoreSet cores = {};            // that it has to itself; none: it shares cores with others
     CoreSet bad_cores = {};        // of these, since it computes wrong
     std::optional<int> exit_code;  // that it has told
+    absl::Duration ends_since = absl::InfiniteDuration();  // when that was
   };
 
   bool Lives(const Process& process) const { return process.state != State::kEnded; }
@@ -138,7 +141,12 @@ class Roster {
   bool HasCoresForOneMore(const Process& lost) const;
   void Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now);
   void Over(int exit_code, std::string text, absl::Duration now);
-  void Leave(Process& process);
+  bool NobodyIsLeft() const;
+  void Began(const MemberMessage& message);
+  void EndTooFew(absl::Duration now);
+  void TellToStop(std::vector<Order>* orders);
+  void LetGo(absl::Duration now, std::vector<Order>* orders);
+  void EndLate(absl::Duration now, std::vector<Order>* orders);
   void WindUp(absl::Duration now, std::vector<Order>* orders);
   void AskAround(absl::Duration now, std::vector<Order>* orders);
   static bool MayBeAsked(const Process& process);
@@ -180,7 +188,7 @@ class Roster {
   absl::Duration timeout_ = absl::Seconds(30);
   absl::Duration next_look_ = absl::ZeroDuration();  // at who answers
   int64_t lost_at_ = 0;
-  bool stop_asked_ = false, stop_sent_ = false;
+  bool stop_asked_ = false;
   std::optional<int> code_once_stopped_;
   std::string text_once_stopped_;
   bool ends_ = false;  // ranks have ended as those do that have nothing more to do

@@ -24,6 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/tcp_socket.h"
+#include "comm/where.h"
 #include "tools/command.h"
 #include "tools/launch/picture/history_recorder.h"
 #include "tools/output_frames.h"
@@ -134,12 +135,7 @@ class Supervisor {
     signals_ = Descriptor(signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC));
     if (!signals_.valid()) return absl::ResourceExhaustedError(ErrnoText(errno));
     while (!roster_.done()) {
-      for (const Roster::Order& order : roster_.Orders(MachineTime())) {
-        if (absl::Status status = Obey(order); !status.ok()) {
-          KillAll();
-          return status;
-        }
-      }
+      for (const Roster::Order& order : roster_.Orders(MachineTime())) Obey(order);
       for (const Roster::Event& event : roster_.TakeEvents()) Show(event);
       if (!roster_.done()) Wait();
     }
@@ -182,10 +178,14 @@ class Supervisor {
                              "; the run goes on, and the rest of its output is lost"));
   }
 
-  absl::Status Obey(const Roster::Order& order) {
-    if (order.kind == Roster::Order::Kind::kStart) return Start(order.process);
+  void Obey(const Roster::Order& order) {
+    if (order.kind == Roster::Order::Kind::kStart) {
+      const absl::Status started = Start(order.process);
+      if (!started.ok()) CannotStart(order.process, started);
+      return;
+    }
     const auto child = children_.find(order.process);
-    if (child == children_.end()) return absl::OkStatus();
+    if (child == children_.end()) return;
     if (order.kind == Roster::Order::Kind::kKill) {
       kill(child->second.pid, SIGKILL);
     } else {
@@ -193,7 +193,14 @@ class Supervisor {
       // One that does not read is one that hangs; the roster will miss it.
       SendMessage(child->second.socket.get(), order.message).IgnoreError();
     }
-    return absl::OkStatus();
+  }
+
+  // As one that has begun, and has said that it cannot go on: the roster knows whether it is needed.
+  void CannotStart(int process, const absl::Status& why) {
+    MemberMessage last_word{.kind = MemberMessage::Kind::kEnding, .exit_code = ExitCodeOf(why)};
+    last_word.SetText(DescribeError(why));
+    roster_.Take(process, last_word, MachineTime());
+    roster_.Ended(process, {.by_signal = false, .code = last_word.exit_code}, MachineTime());
   }
 
   absl::Status Start(int process) {
@@ -340,11 +347,14 @@ class Supervisor {
   }
 
   void Show(const Roster::Event& event) {
-    const pid_t pid = pids_.at(event.process);
-    const std::string process = absl::StrCat("process ", pid);
+    const auto started = pids_.find(event.process);
+    const bool has_pid = started != pids_.end();
+    const std::string process =
+        has_pid ? absl::StrCat("process ", started->second) : "a process that was to be started";
     const std::string who =
         event.rank < 0 ? process : absl::StrCat("rank ", event.rank, " (", process, ")");
-    nlohmann::ordered_json json = {{"event", ""}, {"rank", nullptr}, {"pid", pid}};
+    nlohmann::ordered_json json = {{"event", ""}, {"rank", nullptr}, {"pid", nullptr}};
+    if (has_pid) json["pid"] = started->second;
     if (event.rank >= 0) json["rank"] = event.rank;
     switch (event.kind) {
       case Roster::Event::Kind::kJoined:

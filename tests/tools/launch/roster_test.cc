@@ -40,6 +40,11 @@ class World {
                   .held_rank = held.contains(process) ? held[process] : -1,
                   .timeout_ms = 30'000});
   }
+  void WaitsAsSpare(int process) {
+    held.erase(process);
+    Say(process,
+        {.kind = Kind::kWaiting, .port = 1000 + process, .spare = 1, .timeout_ms = 30'000});
+  }
   void Dies(int process, int signal = 9) {
     held.erase(process);
     roster.Ended(process, {.by_signal = true, .code = signal}, now);
@@ -446,6 +451,7 @@ TEST(RosterTest, DoesNotWaitForeverForAReplacement) {
   EXPECT_EQ(world.roster.NextDeadline(world.now), absl::Seconds(2));
   world.Pass(absl::Milliseconds(1));
   EXPECT_THAT(world.Group(), ElementsAre(0));
+  world.told_to_regroup.clear();
   // It comes late: the group ends after its step, and both go on.
   world.Waits(2);
   EXPECT_THAT(world.told_to_regroup, ElementsAre(0));
@@ -713,12 +719,118 @@ TEST(RosterTest, EndsWhereTheFirstRankIsLostAfterTheOthersHaveEnded) {
 TEST(RosterTest, ASpareWaitsUntilItIsNeeded) {
   World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
   world.Settle();
-  world.held.erase(2);
-  world.Say(2, {.kind = Kind::kWaiting, .port = 1002, .spare = 1, .timeout_ms = 30'000});
+  world.WaitsAsSpare(2);
   EXPECT_THAT(world.told_to_regroup, ElementsAre());
   world.Dies(0);
   world.Waits(1);
   EXPECT_THAT(world.Group(), ElementsAre(1, 2));
+}
+
+TEST(RosterTest, TheGroupGoesOnWhereASpareIsLost) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.WaitsAsSpare(2);
+  world.Dies(2);
+  world.Pass(absl::Seconds(31));
+  EXPECT_THAT(world.told_to_regroup, ElementsAre());
+  EXPECT_THAT(world.killed, ElementsAre());
+}
+
+TEST(RosterTest, ASpareThatIsLostIsReplacedAfterTheStep) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 1});
+  world.Settle();
+  world.WaitsAsSpare(2);
+  world.Dies(2);
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1));
+  world.Pass(absl::Seconds(31));  // a step may take long
+  EXPECT_THAT(world.killed, ElementsAre());
+  world.Waits(0);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1, 3));
+}
+
+// The same of one that has no work and has not said yet that it waits.
+TEST(RosterTest, TheGroupGoesOnWhereOneBehindItsRanksIsLost) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.Say(0, {.kind = Kind::kBegan, .stages = 2, .replicas = 1});
+  world.Dies(2);
+  world.Pass(absl::Seconds(31));
+  EXPECT_THAT(world.killed, ElementsAre());
+}
+
+TEST(RosterTest, ASpareMayLeave) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.WaitsAsSpare(2);
+  world.roster.TakeEvents();
+  EXPECT_TRUE(world.roster.Shrink());
+  world.Settle();
+  EXPECT_THAT(world.told_over, ElementsAre(2));
+  world.Ends(2, kExitInterrupted);
+  EXPECT_EQ(world.roster.TakeEvents().at(0).kind, Roster::Event::Kind::kLeft);
+  EXPECT_THAT(world.told_to_regroup, ElementsAre());
+  EXPECT_FALSE(world.roster.Shrink());
+  // The others go on as a group that can end, and form another one.
+  world.Dies(0);
+  EXPECT_FALSE(world.roster.done());
+}
+
+// The group may have needed it when it was lost, and may not have noticed: that it ends after the
+// step is soon enough for both.
+TEST(RosterTest, WhoeverIsLeftIsAskedToRegroup) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.Dies(1);
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 2));
+}
+
+// Nobody is left whom a new process could help.
+TEST(RosterTest, TheLastRankIsNotReplacedWhereTheOthersHaveEnded) {
+  World world({.processes = 4, .min_ranks = 4, .max_restarts = 3});
+  world.Settle();
+  for (const int process : {1, 2, 3}) world.Ends(process, kExitDone);
+  world.Dies(0);
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2, 3));
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+}
+
+TEST(RosterTest, EndsWhereARankIsLostWhileTheRunIsSavedForTheLastTime) {
+  World world({.processes = 3, .min_ranks = 3, .max_restarts = 3});
+  world.Settle();
+  world.Say(2, {.kind = Kind::kLeaving});
+  EXPECT_THAT(world.told_to_stop, ElementsAre(0, 1, 2));
+  world.Dies(0);
+  world.Waits(1);
+  EXPECT_THAT(world.told_over, ElementsAre());
+  world.Waits(2);
+  EXPECT_THAT(world.told_over, AllOf(testing::Contains(1), testing::Contains(2)));
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+}
+
+TEST(RosterTest, OneThatTakesAPlaceIsToldToStopToo) {
+  World world({.processes = 1, .min_ranks = 1, .max_restarts = 1});
+  world.Settle();
+  world.roster.Stop(world.now);
+  world.Settle();
+  world.Dies(0);
+  EXPECT_THAT(world.Group(), ElementsAre(1));
+  EXPECT_THAT(world.told_to_stop, ElementsAre(0, 1));
+}
+
+TEST(RosterTest, EndsOneThatHasSaidItsLastWordAndStays) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Say(1, {.kind = Kind::kLeaving});
+  world.Say(1, {.kind = Kind::kEnding, .exit_code = kExitDone});
+  world.Waits(0);
+  EXPECT_EQ(world.meetings, 2);
+  EXPECT_LE(world.roster.NextDeadline(world.now), world.now + absl::Seconds(30));
+  world.Pass(absl::Seconds(31));
+  EXPECT_THAT(world.killed, ElementsAre(1));
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0));
 }
 
 TEST(RosterTest, TheFirstRankDecidesHowTheRunEnds) {
