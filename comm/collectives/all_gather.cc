@@ -14,10 +14,10 @@ size_t Index(int64_t value) { return static_cast<size_t>(value); }
 // Passes slices round, a few arrays at a time.
 class SliceGather {
  public:
-  SliceGather(Communicator& group, absl::Span<const SlicedBytes> arrays, Instant deadline)
+  SliceGather(Communicator& group, absl::Span<const SlicedBytes> arrays, absl::Duration timeout)
       : group_(group),
         arrays_(arrays),
-        deadline_(deadline),
+        timeout_(timeout),
         sent_(kWindow * Index(group.size())),
         received_(sent_.size()) {}
 
@@ -70,16 +70,16 @@ class SliceGather {
     if (array >= arrays_.size()) return status;
     for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
       if (Receives(array, peer))
-        status = group_.WaitReceive(peer, received_[Slot(array, peer)], deadline_);
+        status = group_.WaitReceive(peer, received_[Slot(array, peer)], Instant::Now() + timeout_);
       if (Sends(array, peer) && status.ok())
-        status = group_.WaitSend(peer, sent_[Slot(array, peer)], deadline_);
+        status = group_.WaitSend(peer, sent_[Slot(array, peer)], Instant::Now() + timeout_);
     }
     return status;
   }
 
   Communicator& group_;
   const absl::Span<const SlicedBytes> arrays_;
-  const Instant deadline_;
+  const absl::Duration timeout_;
   std::vector<Ticket> sent_;  // [array % kWindow][peer]
   std::vector<Ticket> received_;
 };
@@ -87,8 +87,8 @@ class SliceGather {
 }  // namespace
 
 absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
-                             Instant deadline) {
-  return SliceGather(group, arrays, deadline).Run();
+                             absl::Duration timeout) {
+  return SliceGather(group, arrays, timeout).Run();
 }
 
 }  // namespace sluice

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
-#include "models/device/instant.h"
 
 // Collectives over any communicator, made of its point-to-point messages. All ranks of the group
 // must call the same ones in the same order, with the same sizes. Each allocates at most a few
@@ -16,6 +16,9 @@
 //
 // A sum is ((r0 + r1) + r2) + ..., by rank in the group and element by element, so its bits depend
 // on nothing but the values: not on the wire, on timing or on who owns which slice.
+//
+// `timeout`: how long each message may take to come; all of them take as long as they need, since
+// arrays may be large and a wire slow.
 //
 // Errors are the communicator's; after one the contents of all arrays are undefined, and the caller
 // is expected to Abort.
@@ -31,7 +34,7 @@ struct SlicedBytes {
 
 // Fills every rank's arrays with the slices of their owners.
 absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
-                             Instant deadline);
+                             absl::Duration timeout);
 
 // Summands of one array: every rank has all of its own, and rank r owns the sum's elements from
 // bounds[r] up to bounds[r + 1].
@@ -52,7 +55,8 @@ using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool
 // slice stay as they are. `work`: at least one element for every other rank, the same size on all
 // ranks; slices go through it piece by piece. ReduceScatterWorkBytes (reduce_scatter_work.h) is best.
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, Instant deadline, const AddFunction& add = {});
+                           absl::Span<float> work, absl::Duration timeout,
+                           const AddFunction& add = {});
 
 }  // namespace sluice
 

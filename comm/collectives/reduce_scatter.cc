@@ -69,10 +69,10 @@ void SumInOrder(absl::Span<const float* const> summands, bool add, int64_t count
 class SumScatter {
  public:
   SumScatter(Communicator& group, absl::Span<const SlicedSum> arrays, absl::Span<float> work,
-             Instant deadline, const AddFunction& add)
+             absl::Duration timeout, const AddFunction& add)
       : group_(group),
         work_(work),
-        deadline_(deadline),
+        timeout_(timeout),
         add_(add),
         depth_(work.size() >= kDepth * Others() ? kDepth : 1),
         piece_(work.size() / (depth_ * std::max<size_t>(Others(), 1))),
@@ -156,9 +156,9 @@ class SumScatter {
     for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
       if (peer == group_.rank()) continue;
       if (mine.array != nullptr)
-        status = group_.WaitReceive(peer, round.received[Index(peer)], deadline_);
+        status = group_.WaitReceive(peer, round.received[Index(peer)], Instant::Now() + timeout_);
       if (round.pieces[Index(peer)].array != nullptr && status.ok())
-        status = group_.WaitSend(peer, round.sent[Index(peer)], deadline_);
+        status = group_.WaitSend(peer, round.sent[Index(peer)], Instant::Now() + timeout_);
     }
     if (status.ok() && mine.array != nullptr) Sum(number, mine);
     return status;
@@ -192,7 +192,7 @@ class SumScatter {
 
   Communicator& group_;
   const absl::Span<float> work_;
-  const Instant deadline_;
+  const absl::Duration timeout_;
   const AddFunction& add_;
   const size_t depth_;
   const size_t piece_;
@@ -204,8 +204,8 @@ class SumScatter {
 }  // namespace
 
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, Instant deadline, const AddFunction& add) {
-  return SumScatter(group, arrays, work, deadline, add).Run();
+                           absl::Span<float> work, absl::Duration timeout, const AddFunction& add) {
+  return SumScatter(group, arrays, work, timeout, add).Run();
 }
 
 }  // namespace sluice

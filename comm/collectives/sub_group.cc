@@ -46,7 +46,7 @@ absl::Status SubGroup::AllGather(absl::Span<const double> mine, absl::Span<doubl
   for (size_t r = 0; r <= ranks; ++r) bounds.push_back(static_cast<int64_t>(r * mine.size()));
   const SlicedBytes array{
       .data = all.data(), .bounds = bounds, .element_bytes = static_cast<int64_t>(sizeof(double))};
-  return AllGatherSlices(*this, absl::MakeConstSpan(&array, 1), deadline);
+  return AllGatherSlices(*this, absl::MakeConstSpan(&array, 1), deadline - Instant::Now());
 }
 
 absl::Status SubGroup::Barrier(Instant deadline) {

@@ -87,7 +87,7 @@ absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
   std::fill(bounds.begin() + owner + 1, bounds.end(), static_cast<int64_t>(longest->history_steps));
   const SlicedBytes steps = {
       .data = history->steps.data(), .bounds = bounds, .element_bytes = sizeof(PastStep)};
-  return AllGatherSlices(world, {&steps, 1}, Instant::Now() + timeout);
+  return AllGatherSlices(world, {&steps, 1}, timeout);
 }
 
 // Brings what this process holds to step `to`, if it can. Returns whether it holds that step now.
@@ -105,9 +105,8 @@ absl::StatusOr<bool> CatchUp(HeldState& held, const AgreedStep& to, absl::Durati
 }
 
 absl::Status Move(const std::vector<StateMove>& moves, const Recovery& recovery,
-                  Communicator& world) {
-  Rounds rounds(&world, recovery.timeout);
-  StatePieces pieces(&world, &rounds);
+                  Communicator& world, Rounds* rounds) {
+  StatePieces pieces(&world, rounds);
   std::optional<StateAccess> from, to;
   if (recovery.held->state != nullptr) from.emplace(*recovery.held->state);
   if (recovery.into != nullptr) to.emplace(*recovery.into);
@@ -130,9 +129,12 @@ absl::Status Move(const std::vector<StateMove>& moves, const Recovery& recovery,
     } else if (move.to == here) {
       status = pieces.Receive(move.from, what.count, write);
     }
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      world.Abort(status);  // messages use the memory of `pieces` until then
+      return status;
+    }
   }
-  return rounds.Finish();
+  return rounds->Finish();
 }
 
 }  // namespace
@@ -164,12 +166,14 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   if (!needed.ok()) return needed.status();
   const StateMoves plan = PlanMoves(*held, *needed);
   if (plan.loses_training()) return std::optional<Recovered>();
+  // Loading may take longer than the time-out, and only some ranks load.
+  Rounds rounds(&world, recovery.timeout);
   if (!plan.missing[static_cast<size_t>(world.rank())].empty()) {
-    if (absl::Status status = recovery.load_frozen(); !status.ok()) return status;
+    if (absl::Status status = rounds.Do(recovery.load_frozen); !status.ok()) return status;
   }
   const bool in_place = recovery.into != nullptr && recovery.into == recovery.held->state.get();
   if (in_place && !*holds) recovery.held->whole = recovery.held->has_mirror = false;
-  if (absl::Status status = Move(plan.moves, recovery, world); !status.ok()) return status;
+  if (absl::Status status = Move(plan.moves, recovery, world, &rounds); !status.ok()) return status;
   if (in_place && !*holds) {
     recovery.held->whole = true;
     recovery.held->last = newest->last;

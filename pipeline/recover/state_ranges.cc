@@ -100,8 +100,11 @@ absl::StatusOr<std::vector<std::vector<StateRange>>> GatherRanges(
   }
   const SlicedBytes all = {
       .data = words.data(), .bounds = bounds, .element_bytes = kWords * sizeof(int64_t)};
-  status = AllGatherSlices(world, {&all, 1}, Instant::Now() + timeout);
-  if (!status.ok()) return status;
+  status = AllGatherSlices(world, {&all, 1}, timeout);
+  if (!status.ok()) {
+    world.Abort(status);  // messages use `words` until then
+    return status;
+  }
   std::vector<std::vector<StateRange>> ranges(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     for (int64_t at = bounds[rank]; at < bounds[rank + 1]; ++at) {

@@ -113,9 +113,9 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
     };
   }
   absl::Status status = ReduceScatter(*group_, reduction.sums, absl::MakeSpan(work, elements),
-                                      Instant::Now() + pass.timeout, add);
+                                      pass.timeout, add);
   if (status.ok()) {
-    status = AllGatherSlices(*group_, reduction.gathered, Instant::Now() + pass.timeout);
+    status = AllGatherSlices(*group_, reduction.gathered, pass.timeout);
   }
   return status;
 }

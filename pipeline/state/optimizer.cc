@@ -20,7 +20,7 @@ absl::Status GatherWeights(const RankState& state, Communicator& group, absl::Du
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
                        .element_bytes = SizeOf(view.decl->dtype)});
   }
-  return AllGatherSlices(group, weights, Instant::Now() + timeout);
+  return AllGatherSlices(group, weights, timeout);
 }
 
 }  // namespace

@@ -56,8 +56,11 @@ absl::StatusOr<std::vector<std::string>> GatherTexts(absl::string_view mine, Com
   const auto place = [&](int rank) { return static_cast<size_t>(rank) * kLongestShown; };
   mine.copy(&all[place(world.rank())], kLongestShown);
   const SlicedBytes texts_of_all = {.data = all.data(), .bounds = bounds};
-  absl::Status status = AllGatherSlices(world, {&texts_of_all, 1}, Instant::Now() + timeout);
-  if (!status.ok()) return status;
+  absl::Status status = AllGatherSlices(world, {&texts_of_all, 1}, timeout);
+  if (!status.ok()) {
+    world.Abort(status);  // messages use `all` until then
+    return status;
+  }
   std::vector<std::string> texts;
   for (int rank = 0; rank < world.size(); ++rank)
     texts.emplace_back(all.substr(place(rank), kLongestShown).c_str());

@@ -88,10 +88,10 @@ class RankTrainer {
   // What is wrong, in words, from where it began and the tensor of the state that is not finite.
   using Description = std::function<absl::Status(const NonFinite& first, const std::string& state)>;
   absl::Status ExchangeGradients(int64_t step);
-  // After the pass of an audited step. DataLoss, as GiveUp makes it, where a rank computes wrong.
   // Whether messages have arrived that a device's work waited for; to be asked once that is done.
   absl::Status FailureOfQueued() const;
   absl::Status AwaitQueued() const;
+  // After the pass of an audited step. DataLoss, as GiveUp makes it, where a rank computes wrong.
   absl::Status Audit(int64_t step, const Pass& pass);
   // The last step for which audits vouch, where that of `step` is not passed.
   int64_t VouchedAt(int64_t step) const;

@@ -308,6 +308,7 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
       status = world.PostSend(0, trace->data(), trace->size() * sizeof(TraceEvent), &ticket);
     }
     if (status.ok()) status = world.WaitSend(0, ticket, Instant::Now() + timeout);
+    if (!status.ok()) world.Abort(status);  // the message uses `trace` until then
     trace->clear();
     return status;
   }
@@ -315,6 +316,10 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
     std::vector<TraceEvent> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
     status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TraceEvent), &ticket);
     if (status.ok()) status = world.WaitReceive(rank, ticket, Instant::Now() + timeout);
+    if (!status.ok()) {
+      world.Abort(status);  // the message uses `theirs` until then
+      return status;
+    }
     Append(theirs, trace);
   }
   return status;

@@ -18,11 +18,13 @@
 #include "comm/collectives/sub_group.h"
 #include "comm/link_probe.h"
 #include "comm/local/in_process.h"
+#include "tests/comm/forwarding_communicator.h"
 
 namespace sluice {
 namespace {
 
-Instant Soon() { return Instant::Now() + absl::Seconds(60); }
+constexpr absl::Duration kPatience = absl::Seconds(60);
+Instant Soon() { return Instant::Now() + kPatience; }
 
 void RunGroup(int ranks, const std::function<void(Communicator&)>& body) {
   InProcessGroup group(ranks, /*capacity=*/8, absl::ZeroDuration());
@@ -97,6 +99,16 @@ Case RandomCase(int ranks, uint64_t seed) {
   return made;
 }
 
+class NotesDeadlines : public ForwardingCommunicator {
+ public:
+  using ForwardingCommunicator::ForwardingCommunicator;
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
+    deadlines.push_back(deadline);
+    return inner().WaitReceive(from, ticket, deadline);
+  }
+  std::vector<Instant> deadlines;
+};
+
 void CheckReduceScatter(Communicator& group, const Case& of) {
   const auto self = static_cast<size_t>(group.rank());
   std::vector<std::vector<float>> data;
@@ -114,7 +126,7 @@ void CheckReduceScatter(Communicator& group, const Case& of) {
         {.data = data[a].data(), .sum = sum, .add = of.add[a], .bounds = of.bounds[a]});
   }
   std::vector<float> work(of.work);
-  ASSERT_EQ(ReduceScatter(group, arrays, absl::MakeSpan(work), Soon()), absl::OkStatus());
+  ASSERT_EQ(ReduceScatter(group, arrays, absl::MakeSpan(work), kPatience), absl::OkStatus());
   for (size_t a = 0; a < of.bounds.size(); ++a) {
     const std::vector<float> wanted = NaiveSum(of, group.size(), a);
     const std::vector<float> summand = of.Summand(group.rank(), a);
@@ -158,7 +170,7 @@ TEST(ReduceScatter, TakesLargeSlicesPieceByPiece) {
 TEST(ReduceScatter, SaysThatItHasTooLittleMemory) {
   RunGroup(3, [](Communicator& group) {
     std::vector<float> work(1);
-    const absl::Status status = ReduceScatter(group, {}, absl::MakeSpan(work), Soon());
+    const absl::Status status = ReduceScatter(group, {}, absl::MakeSpan(work), kPatience);
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   });
 }
@@ -188,7 +200,7 @@ TEST(AllGatherSlices, FillsEveryArray) {
         for (size_t a = 0; a < arrays; ++a)
           slices.push_back({.data = data[a].data(), .bounds = bounds[a]});
         MayBeLate(delays);
-        ASSERT_EQ(AllGatherSlices(group, slices, Soon()), absl::OkStatus());
+        ASSERT_EQ(AllGatherSlices(group, slices, kPatience), absl::OkStatus());
         ASSERT_EQ(data, wanted);
       }
     });
@@ -216,7 +228,8 @@ TEST(ReduceScatter, EndsForEverybodyWhenOneRankAborts) {
       absl::Status status = absl::OkStatus();
       // A rank without a slice may finish a sum before it learns that no other rank can.
       for (int i = 0; i < 3 && status.ok(); ++i) {
-        status = ReduceScatter(group, absl::MakeConstSpan(&array, 1), absl::MakeSpan(work), Soon());
+        status =
+            ReduceScatter(group, absl::MakeConstSpan(&array, 1), absl::MakeSpan(work), kPatience);
         if (status.ok()) status = group.Barrier(Soon());
       }
       EXPECT_EQ(status, absl::UnavailableError("had to leave"));
@@ -231,10 +244,28 @@ TEST(ReduceScatter, APeerThatDoesNotComeIsADeadline) {
     std::vector<float> work(4);
     const std::vector<int64_t> bounds = {0, 5, 10};
     const SlicedSum array{.data = data.data(), .sum = data.data(), .bounds = bounds};
-    const absl::Status status =
-        ReduceScatter(group, absl::MakeConstSpan(&array, 1), absl::MakeSpan(work),
-                      Instant::Now() + absl::Milliseconds(30));
+    const absl::Status status = ReduceScatter(group, absl::MakeConstSpan(&array, 1),
+                                              absl::MakeSpan(work), absl::Milliseconds(30));
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  });
+}
+
+// Arrays that take longer than the time-out: it is for each message.
+TEST(Collectives, TheTimeoutIsForEachMessage) {
+  RunGroup(2, [](Communicator& ranks) {
+    NotesDeadlines group(&ranks);
+    std::vector<float> data(12);
+    const std::vector<int64_t> bounds = {0, 6, 12};
+    std::vector<float> work(1);  // six rounds
+    const SlicedSum sum{
+        .data = data.data(), .sum = data.data() + 6 * group.rank(), .bounds = bounds};
+    ASSERT_EQ(ReduceScatter(group, {&sum, 1}, absl::MakeSpan(work), kPatience), absl::OkStatus());
+    EXPECT_GT(group.deadlines.back(), group.deadlines.front());
+    group.deadlines.clear();
+    const SlicedBytes array{.data = data.data(), .bounds = bounds, .element_bytes = 4};
+    const std::vector<SlicedBytes> arrays(20, array);
+    ASSERT_EQ(AllGatherSlices(group, arrays, kPatience), absl::OkStatus());
+    EXPECT_GT(group.deadlines.back(), group.deadlines.front());
   });
 }
 

@@ -119,7 +119,7 @@ class Save {
     std::vector<int64_t> bounds(static_cast<size_t>(world_.size()) + 1);
     std::fill(bounds.begin() + failed + 1, bounds.end(), static_cast<int64_t>(text.size()));
     const SlicedBytes all = {.data = text.data(), .bounds = bounds};
-    absl::Status status = AllGatherSlices(world_, {&all, 1}, Instant::Now() + request_.timeout);
+    absl::Status status = AllGatherSlices(world_, {&all, 1}, request_.timeout);
     if (status.ok()) outcome_.failed = DecodeError(static_cast<uint64_t>(text[0]), &text[1]);
     return status;
   }

@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "models/device/device.h"
+#include "models/kernels/kernel_threads.h"
 #include "tests/all_faults.h"
 #include "tests/pipeline/recover/processes.h"
 #include "tests/sanitizers.h"
@@ -128,6 +133,58 @@ TEST(RecoveryTest, AMirrorStandsForALostRank) {
     processes.ExpectEnd(run, quiet);
     EXPECT_EQ(processes.first_step(), neighbours ? 0 : 3);
   }
+}
+
+// Counts how often all ranks have met.
+class CountsMeetings : public ForwardingCommunicator {
+ public:
+  using ForwardingCommunicator::ForwardingCommunicator;
+  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                         Instant deadline) override {
+    absl::Status status = inner().AllGather(mine, all, deadline);
+    ++meetings;
+    return status;
+  }
+  std::atomic<int> meetings{0};
+};
+
+// A model's frozen weights may be large: whoever reads them meets the others meanwhile.
+TEST(RecoveryTest, FrozenWeightsMayTakeLongToLoad) {
+  SmallRun run{.model = "gpt", .ranks = 2, .adapted = "lora"};
+  run.mirror = true;
+  Processes processes(/*steps=*/4);
+  processes.TrainUntil(run, 2);
+  HeldState& kept = processes.held()[0];
+  HeldState lost;
+  const KernelThreads threads(kept.plan->request.threads_per_stage);
+  const auto state = RankState::Create(*kept.plan, 1, CpuDevice());
+  ASSERT_TRUE(state.ok()) << state.status();
+  InProcessGroup group(2, EdgeCapacity(*kept.plan));
+  CountsMeetings first(&group.communicator(0));
+  bool loaded = false;
+  const auto load = [&] {
+    const int before = first.meetings;
+    const Instant patience = Instant::Now() + absl::Seconds(30);
+    while (first.meetings < before + 3 && Instant::Now() < patience)
+      absl::SleepFor(absl::Milliseconds(1));
+    loaded = first.meetings >= before + 3;
+    return absl::OkStatus();
+  };
+  constexpr absl::Duration kTimeout = absl::Seconds(4);
+  const auto never = [] { return absl::InternalError("it has all frozen weights"); };
+  std::thread other([&] {
+    const auto recovered = Recover(
+        {.held = &kept, .into = kept.state.get(), .load_frozen = never, .timeout = kTimeout},
+        first);
+    EXPECT_TRUE(recovered.ok()) << recovered.status();
+  });
+  const auto recovered =
+      Recover({.held = &lost, .into = state->get(), .load_frozen = load, .timeout = kTimeout},
+              group.communicator(1));
+  other.join();
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  EXPECT_TRUE(recovered->has_value());
+  EXPECT_TRUE(loaded);
 }
 
 // A replica holds what its peers hold.

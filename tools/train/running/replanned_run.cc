@@ -23,16 +23,17 @@ namespace sluice {
 namespace {
 
 // What `world`'s rank 0 has in `*text`, on every rank.
-absl::Status ShareText(Communicator& world, Instant deadline, std::string* text) {
+absl::Status ShareText(Communicator& world, absl::Duration timeout, std::string* text) {
   const auto mine = static_cast<double>(text->size());
   std::vector<double> sizes(static_cast<size_t>(world.size()));
-  absl::Status status = world.AllGather({&mine, 1}, absl::MakeSpan(sizes), deadline);
+  absl::Status status =
+      world.AllGather({&mine, 1}, absl::MakeSpan(sizes), Instant::Now() + timeout);
   if (!status.ok()) return status;
   text->resize(static_cast<size_t>(sizes[0]));
   std::vector<int64_t> bounds(sizes.size() + 1, static_cast<int64_t>(sizes[0]));
   bounds[0] = 0;
   const SlicedBytes all = {.data = text->data(), .bounds = bounds};
-  return AllGatherSlices(world, {&all, 1}, deadline);
+  return AllGatherSlices(world, {&all, 1}, timeout);
 }
 
 // Ranks of which one is slow may differ by so many times in how long they take to compile a plan.
@@ -157,7 +158,7 @@ void ReplannedRun::KeepTrace(const RunPlan& plan, std::vector<TraceEvent> events
 absl::Status ReplannedRun::GoOver(CompiledJob* compiled) {
   const absl::Duration timeout = compiled->job.options.watching.timeout;
   std::string text = wanted_;
-  absl::Status status = ShareText(world_, Instant::Now() + timeout, &text);
+  absl::Status status = ShareText(world_, timeout, &text);
   if (!status.ok()) return status;
   const absl::StatusOr<MeasuredSpeeds> speeds =
       ParseMeasuredSpeeds(text, static_cast<int>(compiled->plan->layers.size()));
