@@ -105,12 +105,12 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   Gpu& gpu = GpuAt(CurrentGpu());
-  return Keep(gpu, gpu.device.Allocate(static_cast<int64_t>(bytes)), pointer, bytes);
+  return Keep(gpu, gpu.device.Allocate(static_cast<int64_t>(bytes)), true, pointer, bytes);
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
   Gpu& gpu = GpuAt(CurrentGpu());
-  return Keep(gpu, gpu.device.AllocateShared(static_cast<int64_t>(bytes)), pointer, bytes);
+  return Keep(gpu, gpu.device.AllocateShared(static_cast<int64_t>(bytes)), false, pointer, bytes);
 }
 
 cudaError_t cudaFree(void* pointer) { return GiveBack(pointer); }

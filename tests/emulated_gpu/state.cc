@@ -1,17 +1,24 @@
 #include "tests/emulated_gpu/state.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tests/emulated_gpu/gpus.h"
 #include "tests/models/kernels/cuda_emulation/on_stream.h"
+#include "tests/sanitizers.h"
 
 namespace sluice::emulation {
 namespace {
@@ -26,12 +33,68 @@ std::atomic<int64_t> launched_graphs = 0;
   std::abort();
 }
 
+// Most large memory of a small run is workspaces that it hardly uses: such a page is its own only once
+// it has been written, and reads as poison before. Not where a sanitizer looks for what is beside it.
+constexpr size_t kPoisonBytes = size_t{1} << 20;
+
+bool IsMapped(size_t bytes) { return bytes >= kPoisonBytes && !kSanitized; }
+
+// A file in memory, full of poison.
+int PoisonFile() {
+  static const int file = [] {
+    const int made = memfd_create("poison", MFD_CLOEXEC);
+    const std::vector<char> poison(kPoisonBytes, static_cast<char>(kPoison));
+    if (made < 0 || write(made, poison.data(), poison.size()) != std::ssize(poison))
+      Stop("there is no memory for a file");
+    return made;
+  }();
+  return file;
+}
+
+// Sizes of what is mapped, by address.
+struct Mappings {
+  std::mutex mutex;
+  std::map<void*, size_t> sizes;
+};
+
+Mappings& AllMappings() {
+  static auto* const mappings = new Mappings;
+  return *mappings;
+}
+
+void* Map(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  if (!IsMapped(size)) return nullptr;
+  void* const memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  for (size_t at = 0; at < size; at += kPoisonBytes) {
+    const void* const piece =
+        mmap(static_cast<char*>(memory) + at, std::min(kPoisonBytes, size - at),
+             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, PoisonFile(), 0);
+    if (piece == MAP_FAILED) Stop("memory cannot be mapped");
+  }
+  Mappings& all = AllMappings();
+  const std::lock_guard lock(all.mutex);
+  all.sizes[memory] = size;
+  return memory;
+}
+
+void Unmap(void* memory) {
+  Mappings& all = AllMappings();
+  const std::lock_guard lock(all.mutex);
+  const auto mapped = all.sizes.find(memory);
+  munmap(memory, mapped->second);
+  all.sizes.erase(mapped);
+}
+
 }  // namespace
 
 Gpu::Gpu(int number)
     : device({.seed = static_cast<uint64_t>(number) + 1,
               .longest_pause = absl::Microseconds(50),
-              .memory = kMemory - TakenBytes()}) {}
+              .memory = kMemory - TakenBytes(),
+              .allocator = {.allocate = Map, .free = Unmap},
+              .zeroes = false}) {}
 
 bool IsLost() {
   static std::atomic<int64_t> looks = 0;
@@ -119,10 +182,11 @@ void Await(StreamState& state) {
   (void)GpuAt(state.gpu).device.Synchronize(state.stream, Instant::InfiniteFuture());
 }
 
-cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes) {
+cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, bool on_device, void** pointer,
+                 size_t bytes) {
   if (!memory.ok()) return Note(cudaErrorMemoryAllocation);
   *pointer = memory->data();
-  std::memset(*pointer, kPoison, bytes);
+  if (!on_device || !IsMapped(bytes)) std::memset(*pointer, kPoison, bytes);
   const std::lock_guard lock(gpu.mutex);
   gpu.memory[*pointer] = *std::move(memory);
   return cudaSuccess;

@@ -72,7 +72,9 @@ void Await(StreamState& state);
 void AwaitAll(int gpu);
 
 // Memory of a GPU, full of NaN; cudaErrorMemoryAllocation where there is none left.
-cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes);
+// `on_device`: it is no memory of the host.
+cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, bool on_device, void** pointer,
+                 size_t bytes);
 cudaError_t GiveBack(void* pointer);
 
 void CountGraph();

@@ -144,7 +144,7 @@ absl::StatusOr<DeviceMemory> FakeDevice::Allocate(int64_t bytes) {
   void* theirs = allocator.allocate == nullptr ? nullptr : allocator.allocate(bytes);
   auto* data = static_cast<std::byte*>(theirs);
   if (theirs == nullptr) data = new (kAlignment) std::byte[static_cast<size_t>(bytes)];
-  std::fill_n(data, bytes, std::byte{0});
+  if (options_.zeroes) std::fill_n(data, bytes, std::byte{0});
   return Take(data, bytes, [this, data, bytes, is_own = theirs == nullptr] {
     is_own ? operator delete[](data, kAlignment) : options_.allocator.free(data);
     const std::lock_guard lock(mutex_);

@@ -27,6 +27,7 @@ class FakeDevice : public Device {
     int64_t memory = int64_t{1} << 40;                    // bytes that it has
     int64_t events = int64_t{1} << 40;                    // that it can make
     DeviceAllocator allocator = {};
+    bool zeroes = true;    // memory, when it is allocated
     bool records = false;  // Repeat queues what it has kept, without asking again
   };
   FakeDevice() : FakeDevice(Options()) {}
