@@ -227,6 +227,7 @@ def test_a_callback_may_stop_or_raise(text):
 
 
 def test_ctrl_c_ends_a_fit_and_not_the_trainer(text):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background begin without
     with sluice.Trainer(data=text, steps=10**9, stages=2, **SHAPE) as trainer:
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()

@@ -54,8 +54,8 @@ void Fiber::Start(const std::function<void()>& body) {
 void Fiber::Resume() {
   void* fake = nullptr;
   LeaveStack(&fake, stack_.get(), stack_bytes_);
-  if (_setjmp(caller_) == 0) {
-    if (entered_) _longjmp(own_, 1);
+  if (__builtin_setjmp(caller_) == 0) {
+    if (entered_) Jump(own_);
     resumed = this;
     setcontext(&first_);
   }
@@ -65,7 +65,7 @@ void Fiber::Resume() {
 void Fiber::Yield() {
   void* fake = nullptr;
   LeaveStack(&fake, caller_stack_, caller_stack_bytes_);
-  if (_setjmp(own_) == 0) _longjmp(caller_, 1);
+  if (__builtin_setjmp(own_) == 0) Jump(caller_);
   EnterStack(fake, &caller_stack_, &caller_stack_bytes_);
 }
 

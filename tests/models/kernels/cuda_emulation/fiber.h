@@ -1,7 +1,6 @@
 #ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 #define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 
-#include <setjmp.h>  // NOLINT(modernize-deprecated-headers): _setjmp
 #include <ucontext.h>
 
 #include <cstddef>
@@ -31,18 +30,20 @@ class Fiber {
  private:
   static void Enter();
   void Run();
+  // Goes on where `buffer` was set, which must be in another function.
+  [[noreturn, gnu::noinline]] static void Jump(void** buffer) { __builtin_longjmp(buffer, 1); }
 
   static constexpr size_t kStackBytes = 256 << 10;
   static constexpr size_t kColours = 61, kColourBytes = 1088;
   const std::unique_ptr<char[]> stack_;
   size_t stack_bytes_;
   const std::function<void()>* body_ = nullptr;
-  // Makes the stack's first frame; from then on jumps do, which unlike swapcontext ask nothing of
-  // the kernel.
+  // Makes the stack's first frame; from then on the compiler's own jumps do: unlike swapcontext they
+  // ask nothing of the kernel, and unlike longjmp they have no signals and no clean-ups to look after.
   ucontext_t first_ = {};
   bool entered_ = false;
-  jmp_buf own_ = {};
-  jmp_buf caller_ = {};
+  void* own_[5] = {};
+  void* caller_[5] = {};
   const void* caller_stack_ = nullptr;
   size_t caller_stack_bytes_ = 0;
   bool done_ = true;
