@@ -43,12 +43,18 @@ class Run {
 
   // `bytes`: of the arenas of this process.
   absl::Status Prepare(int64_t bytes) {
-    if (context_.options->running.devices.empty()) {
-      if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
-    }
-    if (absl::Status status = OpenResume(); !status.ok()) return status;
-    TakeTraits();
-    return absl::OkStatus();
+    absl::Status status = CheckMemory(bytes);
+    if (status.ok()) status = OpenResume();
+    if (status.ok()) TakeTraits();
+    return status;
+  }
+
+  // The same before Regroup, which opens a checkpoint where the state comes from one.
+  absl::Status Prepare(int64_t bytes, const Regrouping& regrouping) {
+    absl::Status status = CheckMemory(bytes);
+    if (status.ok() && !options_.saving.resume.empty()) status = FindParts(regrouping);
+    if (status.ok()) TakeTraits();
+    return status;
   }
 
   // After Prepare, for a process that trains in one group after the other: fills the state of its rank.
@@ -71,7 +77,12 @@ class Run {
       context_.resumed = {
           .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
     } else {
-      if (absl::Status status = RestartFrom(regrouping.checkpoints); !status.ok()) return status;
+      absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
+      if (!restarts.ok()) return restarts.status();
+      if (!*restarts && resume_.checkpoint == nullptr) {
+        options_.saving.init = first_init_;
+        if (absl::Status status = OpenResume(); !status.ok()) return status;
+      }
       if (regrouping.held->state.get() == &state) {
         regrouping.held->whole = regrouping.held->has_mirror = false;
         regrouping.held->has_next_gradients = false;
@@ -179,14 +190,43 @@ class Run {
         TraitsOf(*context_.plan, *context_.options, *context_.data, context_.last.step);
   }
 
-  // Where the state of a run is lost whose checkpoints are at `path`.
-  absl::Status RestartFrom(const std::string& path) {
+  absl::Status CheckMemory(int64_t bytes) const {
+    return context_.options->running.devices.empty() ? CheckHostMemory(bytes) : absl::OkStatus();
+  }
+
+  // Where the state of a run is lost whose checkpoints are at `path`. False: there are none.
+  absl::StatusOr<bool> RestartFrom(const std::string& path) {
     const absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
-    if (!has.ok()) return has.status();
-    if (!*has) return absl::OkStatus();
+    if (!has.ok() || !*has) return has;
     options_.saving.resume = path;
     options_.saving.init = first_init_;
-    return OpenResume(/*own=*/true);
+    if (absl::Status status = OpenResume(/*own=*/true); !status.ok()) return status;
+    return true;
+  }
+
+  // What a resumed run has of its checkpoint, from memory if this process has been in one of its
+  // groups. If it has not, the checkpoints of the run itself say the same, and are the only ones
+  // that are sure to be there.
+  absl::Status FindParts(const Regrouping& regrouping) {
+    ResumedParts* const parts = regrouping.resumed;
+    if (parts != nullptr && parts->known) {
+      options_.training.optimizer = parts->hyper_parameters.optimizer;
+      options_.training.steps = parts->hyper_parameters.steps;
+      if (parts->model_files != nullptr) options_.saving.model_files = parts->model_files;
+      options_.saving.init = parts->init;
+      context_.base_hash = parts->base_hash;
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
+    absl::Status status = restarts.status();
+    if (status.ok() && !*restarts) status = OpenResume();
+    if (!status.ok() || parts == nullptr) return status;
+    *parts = {.known = true,
+              .hyper_parameters = {options_.training.optimizer, options_.training.steps},
+              .model_files = options_.saving.model_files,
+              .init = options_.saving.init,
+              .base_hash = context_.base_hash};
+    return absl::OkStatus();
   }
 
   // `own`: the checkpoint is of this very run, which may have begun with other weights.
@@ -386,7 +426,7 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         absl::Status status = CheckThreads("the rank", plan->request.threads_per_stage - 1);
         if (!status.ok()) return status;
         const int64_t bytes = plan->arenas[static_cast<size_t>(rank)].memory.total;
-        if (status = run.Prepare(stays ? 0 : bytes); !status.ok()) return status;
+        if (status = run.Prepare(stays ? 0 : bytes, regrouping); !status.ok()) return status;
         if (!stays) {
           absl::StatusOr<std::unique_ptr<RankState>> state =
               CreateBeside(held, *plan, rank, device);

@@ -47,6 +47,8 @@ class Processes {
 
   TrainOptions& options() { return options_; }
   std::vector<HeldState>& held() { return held_; }
+  // [process]
+  std::vector<ResumedParts>& resumed() { return resumed_; }
   FakeDevice& device(int process) { return *devices_[static_cast<size_t>(process)]; }
   const std::map<int64_t, std::string>& losses() const { return losses_; }
   int64_t first_step() const { return first_step_; }
@@ -69,6 +71,7 @@ class Processes {
     const int ranks = plan->world_size();
     const int all = std::max<int>(ranks, static_cast<int>(held_.size()));
     held_.resize(static_cast<size_t>(all));
+    resumed_.resize(static_cast<size_t>(all));
     const HashedData data(plan->request.spec, plan->request.batch.seq, plan->request.documents);
     InProcessGroup everybody(all, EdgeCapacity(*plan));
     InProcessGroup working(ranks, EdgeCapacity(*plan));
@@ -110,6 +113,7 @@ class Processes {
         };
         regrouping.regroup = &regroup;
         regrouping.checkpoints = asked.checkpoints;
+        regrouping.resumed = &resumed_[static_cast<size_t>(rank)];
         TrainOptions options = options_;
         if (asked.messages.has_value()) {
           options.running.devices = {RankOverNccl(&device(rank), rank, *plan, &nccl)};
@@ -156,6 +160,7 @@ class Processes {
   const std::optional<FakeDevice::Options> device_;
   std::vector<std::unique_ptr<FakeDevice>> devices_;  // [process]; they outlive what it holds
   std::vector<HeldState> held_;
+  std::vector<ResumedParts> resumed_;
   std::map<int64_t, std::string> losses_;
   int64_t first_step_ = -1;
   int64_t messages_before_ = 0;

@@ -111,6 +111,39 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
   }
 }
 
+// A run removes the checkpoint that it was resumed from, and needs it no more: not where all state is
+// left, nor where a rank is lost, nor for a process that comes in its place.
+TEST(RecoveryTest, ARunOutlivesTheCheckpointThatItWasResumedFrom) {
+  constexpr int64_t kSteps = 6;
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "recovery_pruned";
+  SmallRun run{.model = "gpt", .ranks = 2};
+  const Outcome& quiet = OutcomeOnce(run, kSteps);
+  struct Loss {
+    bool state, process;
+  };
+  for (const Loss lost : {Loss{false, false}, {true, false}, {true, true}, {false, true}}) {
+    SCOPED_TRACE(testing::Message() << "state " << lost.state << ", process " << lost.process);
+    std::filesystem::remove_all(directory);
+    Processes processes(kSteps);
+    Saving& saving = processes.options().saving;
+    saving.directory = directory.string();
+    saving.every = 1;
+    saving.keep = 1;
+    processes.TrainUntil(run, 1);  // it ends after step 2
+    saving.resume = std::filesystem::canonical(directory / "latest").string();
+    processes.held().clear();
+    processes.TrainUntil(run, 3);
+    ASSERT_FALSE(std::filesystem::exists(saving.resume));
+    if (lost.state) processes.held()[0] = {};
+    if (lost.process) processes.resumed()[0] = {};
+    const auto results = processes.Train(run, {.checkpoints = directory.string()});
+    for (const auto& result : results) ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(results.front()->summary.weights_hash, quiet.weights_hash);
+  }
+  std::filesystem::remove_all(directory);
+}
+
 // Not for two neighbours.
 TEST(RecoveryTest, AMirrorStandsForALostRank) {
   constexpr int64_t kSteps = 4;

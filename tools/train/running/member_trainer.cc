@@ -240,6 +240,7 @@ class MemberTrainer {
     regrouping.regroup = &member_.regroup();
     if (place.saved) regrouping.checkpoints = train.saving.directory;
     regrouping.vouched_step = place.vouched_step;
+    regrouping.resumed = &resumed_;
     const absl::StatusOr<TrainResult> result = TrainMember(
         compiled_.plan, *compiled_.job.data, train, events, &Signals().interrupted, regrouping);
     NoticeLostTrace(place.rank);
@@ -396,6 +397,7 @@ class MemberTrainer {
   bool told_of_trace_ = false;
   bool run_is_over_ = false;  // without an end of its own
   HeldState held_;
+  ResumedParts resumed_;
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;
   std::unique_ptr<RunDirectory> saving_;  // where this process is rank 0 and the run saves

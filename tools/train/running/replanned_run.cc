@@ -92,6 +92,7 @@ absl::StatusOr<TrainResult> ReplannedRun::Train(const std::atomic<bool>* stop,
     regrouping.world = [this]() -> absl::StatusOr<Communicator*> { return &world_; };
     regrouping.regroup = &asked_;
     regrouping.vouched_step = vouched_step_;
+    regrouping.resumed = &resumed_;
     absl::StatusOr<TrainResult> result = TrainMember(
         compiled->plan, *compiled->job.data, compiled->job.options, events, stop, regrouping);
     if (!result.ok()) return result.status();

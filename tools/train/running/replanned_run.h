@@ -57,6 +57,7 @@ class ReplannedRun {
   Communicator& world_;
   std::vector<double> hosts_;  // [rank] equal where ranks share a machine
   HeldState held_;
+  ResumedParts resumed_;
   MeasuredSpeeds speeds_;  // that the present plan was compiled for
   int64_t plans_ = 0;      // so far
   std::atomic<bool> asked_{false};
