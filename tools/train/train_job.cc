@@ -122,6 +122,10 @@ absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpe
     files.origin = FolderOf(config);
     files.texts[kConfigFile] = *std::move(saved);
     if (config.filename() == kConfigFile) {
+  if (plan != nullptr && plan->says_step()) {
+    absl::Status status = CheckStageRanks(*plan, timetable->placement, question.timetable.plan);
+    if (!status.ok()) return status;
+  }
       absl::Status status = AddKeptFiles(files.origin, &files);
       if (!status.ok()) return status;
     }

@@ -77,6 +77,7 @@ void ReadStages(const nlohmann::json& stages, const std::string& file, JsonField
     }
     plan->stage_replicas.push_back(fields.Has("replicas") ? ReadInt(&fields, "replicas", 1)
                                                           : plan->data_parallel);
+    if (fields.Has("rank")) plan->stage_ranks.push_back(ReadInt(&fields, "rank", 0));
     plan->assignment.partition.push_back(range);
     plan->assignment.recompute.push_back(recompute);
     document->Merge(fields.status());
@@ -112,6 +113,17 @@ void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) 
   document->Fail(
       "stages", absl::StrCat("has ", stages, " entries; ", plan.devices, " devices x ", plan.chunks,
                              " chunks take ", least < most ? "at most " : "", most));
+}
+
+// What --partition takes says again what the stages say.
+void CheckPartition(JsonFields* document, PlanFile* plan) {
+  if (plan->stage_ranks.size() != plan->assignment.partition.size()) plan->stage_ranks.clear();
+  if (!document->status().ok() || !document->Has("partition")) return;
+  const std::string given = document->String("partition");
+  const std::string of_stages = FormatPartition(plan->assignment.partition);
+  if (given == of_stages) return;
+  document->Fail("partition", absl::StrCat("is '", given, "'; expected '", of_stages,
+                                           "', which is what the stages have"));
 }
 
 void ReadBatch(JsonFields* fields, PlanFile* plan) {
@@ -177,6 +189,7 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
     ReadStages(*stages, std::string(file), &fields, &plan);
     TakeStageReplicas(&fields, &plan);
     CheckStageCount(stages->size(), &fields, plan);
+    CheckPartition(&fields, &plan);
   }
   if (!fields.status().ok()) return fields.status();
   if (object->contains("costs")) plan.costs = (*object)["costs"].dump();
@@ -191,6 +204,22 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   }
   plan.spec = *std::move(spec);
   return plan;
+}
+
+absl::Status CheckStageRanks(const PlanFile& plan, const Placement& placement,
+                             absl::string_view file) {
+  // Where stages have replicas of their own, a stage begins where the one before it ends.
+  int next = 0;
+  for (size_t i = 0; i < plan.stage_ranks.size(); ++i) {
+    const int expected = plan.stage_replicas.empty() ? placement.rank(static_cast<int>(i)) : next;
+    if (!plan.stage_replicas.empty()) next += plan.stage_replicas[i];
+    if (plan.stage_ranks[i] == expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": field 'rank' of stages[", i, "] is ", plan.stage_ranks[i], "; expected ", expected,
+        ", where ", plan.says_step() ? absl::StrCat("schedule '", plan.schedule, "'") : "the plan",
+        " has that stage"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

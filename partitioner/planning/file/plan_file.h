@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/adaptation.h"
@@ -15,6 +16,7 @@
 #include "partitioner/planning/plan/plan.h"
 #include "partitioner/planning/plan/plan_context.h"
 #include "partitioner/planning/plan/plan_variant.h"
+#include "schedules/timetable.h"
 
 namespace sluice {
 
@@ -49,6 +51,7 @@ struct PlanFile {
   StageAssignment assignment;  // partition and recompute policy of each stage
   double step_seconds = 0;
   double bubble = 0;
+  std::vector<int> stage_ranks;  // where each stage says that it is; empty: not all of them do
   std::string costs;  // of the timetable, as the file of `schedule --costs` has them; or empty
 
   bool says_step() const { return !schedule.empty(); }
@@ -57,8 +60,13 @@ struct PlanFile {
 
 // Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the
 // wrong kind, or does not fit the others: stages out of order, gaps between their layers, more or
-// fewer stages than devices and chunks take, replicas of stages that do not add up to them.
+// fewer stages than devices and chunks take, another `partition` than theirs, replicas of stages that do not add up to them.
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file);
+
+// InvalidArgument where a stage of the plan in `file` says that it is on another rank than the one
+// on which `placement`, of the plan's schedule, has it.
+absl::Status CheckStageRanks(const PlanFile& plan, const Placement& placement,
+                             absl::string_view file);
 
 }  // namespace sluice
 

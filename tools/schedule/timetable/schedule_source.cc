@@ -216,11 +216,13 @@ absl::StatusOr<FoundTable> ReadPlanText(absl::string_view json, const std::strin
                                               .chunks = plan->chunks})
           : ParseTimetableCsv(plan->timetable, name);
   if (!table.ok()) return table.status();
+  if (absl::Status ok = CheckStageRanks(*plan, table->placement, name); !ok.ok()) return ok;
   table->name = plan->schedule;
   FoundTable found{.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}};
   if (plan->costs.empty()) return found;
   absl::StatusOr<GivenCosts> costs = GivenCosts::FromPlan(plan->costs, name);
   if (!costs.ok()) return costs.status();
+  if (absl::Status ok = costs->On(found.table.placement).status(); !ok.ok()) return ok;
   found.costs = *std::move(costs);
   return found;
 }
