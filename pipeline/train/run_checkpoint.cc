@@ -114,7 +114,11 @@ void CompareModels(const ModelSpec& saved, const ModelSpec& given,
     const NormKind norm = saved.decoder()->norm;
     Compare("the model's norms, --norm", std::string(NormName(norm)),
             std::string(NormName(given.decoder()->norm)), differences);
-    std::get<DecoderConfig>(alike.config).norm = norm;
+    auto& decoder = std::get<DecoderConfig>(alike.config);
+    decoder.norm = norm;
+    // A plan's model says the usual width, too, which a preset's leaves out.
+    if (decoder.mlp_width() == saved.decoder()->mlp_width())
+      decoder.hidden = saved.decoder()->hidden;
   }
   if (!(saved.config == alike.config)) differences->emplace_back("the model's shape");
 }

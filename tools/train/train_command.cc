@@ -340,6 +340,7 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   TakeSettingsOfResumedRuns(*command);
   command->callback([flags, command, exit_code] {
     flags->question.settings = SettingsText(*command);
+    flags->question.given = GivenFlags(*command);
     *exit_code = RunTrain(*flags);
   });
 }

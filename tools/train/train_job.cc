@@ -21,73 +21,12 @@
 #include "tools/files.h"
 #include "tools/tokenize/text_model.h"
 #include "tools/train/commands/asked_data.h"
+#include "tools/train/train_plan.h"
 #include "tools/train/train_shape.h"
 #include "tools/train/train_timetable.h"
 
 namespace sluice {
 namespace {
-
-// What is trained, as the plan's bytes are for; a plan for all of it says nothing of that. What the
-// frozen weights are kept in is the plan's, as the compute type is.
-absl::Status TakeAdaptation(const PlanFile& plan, TrainQuestion* question) {
-  const Adaptation &planned = plan.adaptation, &asked = question->adaptation;
-  if (planned.ToString().empty()) return absl::OkStatus();
-  const bool asks = asked.lora.has_value() || !asked.freeze.empty();
-  if (asks && !(asked.lora == planned.lora && asked.freeze == planned.freeze)) {
-    return absl::InvalidArgumentError(absl::StrCat("--lora and --freeze ask for ", asked.ToString(),
-                                                   "; the plan is for ", planned.ToString(),
-                                                   ": leave them out, or plan again"));
-  }
-  question->adaptation = planned;
-  return absl::OkStatus();
-}
-
-// What weights are kept in, as the plan's bytes are for. GPUs have no choice.
-absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
-  std::optional<MasterWeights>& asked = question->kernels.master_weights;
-  if (question->kernels.cuda) return absl::OkStatus();
-  if (asked.has_value() && asked != plan.master_weights) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--master-weights asks for ", MasterWeightsName(*asked), " ones; the plan is for ",
-        MasterWeightsName(plan.master_weights), " ones: leave it out, or plan again"));
-  }
-  asked = plan.master_weights;
-  return absl::OkStatus();
-}
-
-// A plan replaces the answers that it contains.
-absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
-  TimetableChoice& timetable = question->timetable;
-  if (plan.tensor_parallel > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(timetable.plan, ": field 'tensor_parallel' is ",
-                                                   plan.tensor_parallel,
-                                                   ", and more than 1 cannot be trained yet"));
-  }
-  if (!question->partition.empty()) {
-    return absl::InvalidArgumentError(
-        "--plan and --partition both say which layers a stage holds; give one of them");
-  }
-  timetable.stages = plan.devices;
-  if (!plan.stage_replicas.empty()) {
-    timetable.stage_members = plan.stage_replicas;
-    timetable.stages = static_cast<int>(plan.stage_replicas.size());
-  }
-  question->data_parallel = plan.data_parallel;
-  if (!plan.says_step()) return absl::OkStatus();
-  timetable.schedule = plan.schedule;
-  timetable.timetable = plan.timetable;
-  timetable.chunks = plan.chunks;
-  timetable.micro_batches = plan.micro_batches;
-  question->zero = plan.zero;
-  question->mirror = question->mirror || plan.mirror;
-  if (question->audit_every == 0) question->audit_every = plan.audit_every;
-  if (!plan.says_batch) return absl::OkStatus();
-  question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
-  question->dtype = plan.dtype;
-  if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
-  if (absl::Status status = TakeMasterWeights(plan, question); !status.ok()) return status;
-  return TakeAdaptation(plan, question);
-}
 
 // The model that was asked for, or the plan's own where none was given. A plan of a profiled chain
 // has the costs of layers, but not their model.

@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_TRAIN_QUESTION_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,8 @@ struct TrainQuestion {
   bool json = false;
   bool commands = false;  // a program says on standard input what the run does
   std::string settings;   // how the run was started: the text of run.toml beside its checkpoints
+  // Flags, without their dashes, that were given for this start, and that a plan must not replace.
+  std::set<std::string> given = {};
   TrainOptions options;
 
   bool chooses_shape() const { return timetable.auto_stages || auto_data_parallel; }

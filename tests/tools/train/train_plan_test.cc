@@ -41,6 +41,84 @@ TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
   EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
 }
 
+constexpr char kTwoRanks[] =
+    "plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 2 --device h200 "
+    "--micro-batch-size 1 --micro-batches 4 --dtype fp32 --schedule zb-h1 --format json -o ";
+
+TEST_F(TrainCommandTest, AFlagMaySayWhatThePlanSaysAndNothingElse) {
+  const std::string file = folder_ / "plan.json";
+  ASSERT_EQ(RunSluice(Words(kTwoRanks + file)).exit_code, kExitDone);
+  const std::string train =
+      absl::StrCat("train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16 ",
+                   "--steps 1 --eval-micro-batches 1 --no-pin --plan ", file, " ");
+  struct Flag {
+    const char *name, *same, *other;
+  };
+  for (const Flag& flag : {Flag{"--dtype", "fp32", "bf16"},
+                           {"--stages", "2", "3"},
+                           {"--stage-replicas", nullptr, "2,1"},
+                           {"--micro-batches", "4", "2"},
+                           {"--micro-batch-size", "1", "2"},
+                           {"--recompute", "none", "full"},
+                           {"--chunks", "1", "2"},
+                           {"--schedule", "zb-h1", "1f1b"},
+                           {"--data-parallel", "1", "2"},
+                           {"--zero", "0", "2"}}) {
+    const ProcessResult other = RunSluice(Words(absl::StrCat(train, flag.name, " ", flag.other)));
+    EXPECT_EQ(other.exit_code, kExitBadInput) << flag.name;
+    EXPECT_THAT(other.err, HasSubstr(absl::StrCat("--plan and ", flag.name, " both say ")));
+    EXPECT_THAT(other.err, HasSubstr(absl::StrCat(" and ", flag.other, " was given")));
+    if (flag.same == nullptr) continue;
+    const ProcessResult same = RunSluice(Words(absl::StrCat(train, flag.name, " ", flag.same)));
+    EXPECT_EQ(same.exit_code, kExitDone) << flag.name << same.err;
+  }
+  // Of one file, too; a typed plan goes before what a file says.
+  WriteBytes(folder_ / "run.toml", absl::StrCat("plan = '", file, "'\nmicro-batches = 2\n"));
+  const std::string config = absl::StrCat(
+      "train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16 --steps 1 ",
+      "--eval-micro-batches 1 --no-pin --config ", folder_ / "run.toml");
+  EXPECT_THAT(RunSluice(Words(config)).err, HasSubstr("--plan and --micro-batches both say "));
+  EXPECT_EQ(RunSluice(Words(absl::StrCat(config, " --plan ", file))).exit_code, kExitDone);
+}
+
+// A plan that somebody has changed says what is wrong with it, to each of those who read it.
+TEST_F(TrainCommandTest, APlanThatWasChangedIsRefused) {
+  const std::string file = folder_ / "plan.json";
+  ASSERT_EQ(RunSluice(Words(kTwoRanks + file)).exit_code, kExitDone);
+  const Json plan = Json::parse(std::ifstream(file));
+  struct Change {
+    Json::json_pointer field;
+    Json value;
+    const char* says;
+    bool trains = false;  // what only a timetable's costs are
+  };
+  const std::vector<Change> changes = {
+      {Json::json_pointer("/stages/0/rank"), 7, "'rank' of stages[0] is 7; expected 0"},
+      {Json::json_pointer("/stages/1/rank"), 0, "'rank' of stages[1] is 0; expected 1"},
+      {Json::json_pointer("/partition"), "0,1-3", "field 'partition' is '0,1-3'; expected '0-"},
+      {Json::json_pointer("/costs/F"), {1, 2, 3}, "costs", true},
+      {Json::json_pointer("/costs/F"), {1, -2}, "costs", true}};
+  for (const Change& change : changes) {
+    Json changed = plan;
+    changed[change.field] = change.value;
+    WriteBytes(file, changed.dump());
+    for (const std::string& command :
+         {absl::StrCat("train --steps 1 --no-pin --data ", folder_ / "text", " --plan ", file),
+          absl::StrCat("schedule check ", file), absl::StrCat("schedule show ", file)}) {
+      if (change.trains && absl::StartsWith(command, "train")) continue;
+      const ProcessResult read = RunSluice(Words(command));
+      EXPECT_EQ(read.exit_code, kExitBadInput) << command << change.field;
+      EXPECT_THAT(read.err, HasSubstr(change.says)) << command;
+      EXPECT_THAT(read.err, HasSubstr(file)) << command;
+    }
+  }
+  WriteBytes(file, plan.dump());
+  EXPECT_THAT(RunSluice(Words(absl::StrCat("train --seq 8 --steps 1 --data ", folder_ / "text",
+                                           " --plan ", file)))
+                  .err,
+              HasSubstr("--plan and --seq both say how many tokens a sample has"));
+}
+
 // A profiled chain for PipeDream's plan: two ranks share its slow half, and one has the half with
 // many parameters.
 constexpr char kChain[] =

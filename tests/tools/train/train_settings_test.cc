@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/tools/train/train_command.h"
@@ -109,6 +110,64 @@ TEST_F(TrainSettingsTest, OtherFlagsGiveWayToTypedOnes) {
   EXPECT_EQ(BitsOf(resumed), whole) << resumed.err;
   EXPECT_THAT(Settings("out"), AllOf(HasSubstr("mirror = false\n"), HasSubstr("stages = 1\n"),
                                      Not(HasSubstr("partition")), Not(HasSubstr("init"))));
+}
+
+// What the plan said of a step stays, though the plan gives way.
+TEST_F(TrainSettingsTest, ARunByAPlanGoesOnOnOtherRanks) {
+  const std::string plan = folder_ / "plan.json", out = folder_ / "out";
+  for (const std::string more :
+       {"", "--layers 2 --dim 16 --heads 2", "--lora r=4", "--devices 4 --data-parallel 2"}) {
+    const bool of_flags = absl::StrContains(more, "--layers");
+    const ProcessResult planned = Sluice(absl::StrCat(
+        "plan char-gpt --seq 16 --device h200 --micro-batch-size 1 --micro-batches 4 --dtype bf16 ",
+        "--format json -o ", plan, " ", more, of_flags ? "" : " --layers 2 --dim 16 --heads 2",
+        absl::StrContains(more, "--devices") ? "" : " --devices 2"));
+    ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+    const ProcessResult whole = Sluice(absl::StrCat(
+        "train --json --no-pin --eval-micro-batches 1 --data ", folder_ / "text", " --plan ", plan,
+        of_flags ? " --model char-gpt --seq 16 " + more : "", " ", kRun, " --save ", out));
+    ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+    const std::string settings = Settings("out");
+    for (const std::string how : {"", " --stages 1", " --stages 3", " --partition 0-2,3"}) {
+      const ProcessResult resumed =
+          Sluice(absl::StrCat("train --json --resume ", out, "/step-00000004", how));
+      EXPECT_EQ(resumed.exit_code, kExitDone) << more << how << resumed.err << settings;
+      EXPECT_EQ(BitsOf(resumed), BitsOf(whole)) << more << how;
+    }
+    // The step of a plan with two replicas has eight micro-batches, in two sums.
+    const bool replicated = absl::StrContains(more, "--data-parallel");
+    const ProcessResult divided = Sluice(
+        absl::StrCat("train --json --resume ", out, "/step-00000004",
+                     replicated ? " --data-parallel 1 --micro-batches 8" : " --data-parallel 2"));
+    if (replicated) {
+      EXPECT_EQ(BitsOf(divided), BitsOf(whole)) << divided.err;
+    } else {
+      EXPECT_THAT(divided.err, HasSubstr("the number of micro-batches (saved 4, given 8)"));
+    }
+    fs::remove_all(out);
+  }
+}
+
+// As programs before this one wrote it, which kept the plan alone.
+TEST_F(TrainSettingsTest, TheFlagsOfAnOldRunByAPlan) {
+  const std::string plan = folder_ / "plan.json", out = folder_ / "out";
+  const ProcessResult planned = Sluice(absl::StrCat(
+      "plan char-gpt --layers 2 --dim 16 --heads 2 --seq 16 --devices 2 --device h200 ",
+      "--micro-batch-size 1 --micro-batches 4 --dtype fp32 --format json -o ", plan));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::string flags = absl::StrCat("--no-pin --eval-micro-batches 1 --data ",
+                                         folder_ / "text", " --plan ", plan, " ", kRun);
+  const ProcessResult whole = Sluice(absl::StrCat("train --json ", flags, " --save ", out));
+  ASSERT_EQ(whole.exit_code, kExitDone) << whole.err;
+  WriteBytes(
+      out + "/run.toml",
+      absl::StrCat("# The flags of the run that saves here, by 'sluice train'.\n", "data = \"",
+                   folder_ / "text", "\"\nplan = \"", plan,
+                   "\"\nmicro-batches = 2\nsteps = 6\neval-micro-batches = 1\nno-pin = true\n",
+                   "save = \"", out, "\"\n"));
+  const ProcessResult resumed =
+      Sluice(absl::StrCat("train --json --resume ", out, "/step-00000004"));
+  EXPECT_EQ(BitsOf(resumed), BitsOf(whole)) << resumed.err;
 }
 
 TEST_F(TrainSettingsTest, PathsAreWhole) {

@@ -14,6 +14,7 @@
 #include "tools/train/log/event_log.h"
 #include "tools/train/log/run_log.h"
 #include "tools/train/settings/kept_settings.h"
+#include "tools/train/train_plan.h"
 
 namespace sluice {
 namespace {
@@ -39,7 +40,10 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, std::optional
   if (!job.ok()) return job.status();
   absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return plan.status();
-  return CompiledJob{*std::move(job), std::make_shared<const RunPlan>(*std::move(plan)), nullptr};
+  std::string settings =
+      question.timetable.plan.empty() ? question.settings : SettingsWithPlan(question, *plan);
+  return CompiledJob{*std::move(job), std::make_shared<const RunPlan>(*std::move(plan)), nullptr,
+                     std::move(settings)};
 }
 
 absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, const MeasuredSpeeds& speeds,

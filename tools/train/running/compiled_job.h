@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
@@ -19,6 +20,7 @@ struct CompiledJob {
   TrainJob job;
   std::shared_ptr<const RunPlan> plan;
   std::unique_ptr<RunDevices> devices;  // null on the CPU
+  std::string settings = {};            // the text of run.toml
 };
 
 // `data`, `ranks`: as MakeTrainJob takes them.

@@ -36,7 +36,7 @@ RunOutput::RunOutput(const TrainQuestion& question, int relay)
     : writer_(STDOUT_FILENO, OnFailure, relay),
       output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
       overwrites_(question.overwrite),
-      settings_(question.options.saving.directory, question.settings) {
+      settings_(question.options.saving.directory) {
   if (!question.tensorboard.empty()) {
     logs_.push_back(
         {MakeEventLog(question.tensorboard, [this](const std::string& text) { Notice(text); })});
@@ -55,8 +55,8 @@ void RunOutput::Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell) {
   }
 }
 
-void RunOutput::KeepSettings() {
-  const absl::Status status = settings_.Keep();
+void RunOutput::KeepSettings(const CompiledJob& compiled) {
+  const absl::Status status = settings_.Keep(compiled.settings);
   if (!status.ok()) Notice(DescribeError(status));
 }
 
@@ -82,7 +82,7 @@ TrainEvents RunOutput::Events(const CompiledJob& compiled) {
             Tell([&](MetricsLog& log) {
               return log.Begin(*compiled.plan, compiled.job.costs, step);
             });
-            if (!overwrites_ && !settings_.HasOlder()) KeepSettings();
+            if (!overwrites_ && !settings_.HasOlder()) KeepSettings(compiled);
           },
       .on_step =
           [this, output](const StepMetrics& metrics) {
@@ -101,8 +101,8 @@ TrainEvents RunOutput::Events(const CompiledJob& compiled) {
             Tell([&](MetricsLog& log) { return log.Evaluated(evaluation); });
           },
       .on_checkpoint =
-          [this, output](const SaveOutcome& saved) {
-            KeepSettings();
+          [this, output, &compiled](const SaveOutcome& saved) {
+            KeepSettings(compiled);
             output->Saved(saved);
           },
       .on_failed_checkpoint =

@@ -56,7 +56,7 @@ class RunOutput {
     absl::Status status = absl::OkStatus();
   };
 
-  void KeepSettings();
+  void KeepSettings(const CompiledJob& compiled);
   void Notice(const std::string& text) { writer_.WriteTo(STDERR_FILENO, NoticeLine(text)); }
   void Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell);
 

@@ -45,10 +45,10 @@ absl::Status CheckSettingsFile(const std::string& directory) {
 
 bool KeptSettings::HasOlder() const { return !kept_ && IsThere(PathIn(directory_)); }
 
-absl::Status KeptSettings::Keep() {
+absl::Status KeptSettings::Keep(const std::string& text) {
   if (kept_ || directory_.empty()) return absl::OkStatus();
   kept_ = true;
-  absl::Status status = Write(PathIn(directory_), text_);
+  absl::Status status = Write(PathIn(directory_), text);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), "; the run goes on, but ",
                                                   "--resume will need all of its flags"));

@@ -21,18 +21,17 @@ absl::Status CheckSettingsFile(const std::string& directory);
 // The run.toml of one run, in rank 0's process.
 class KeptSettings {
  public:
-  // `text` begins with kSettingsMark. Where `directory` is empty the run does not save.
-  KeptSettings(std::string directory, std::string text)
-      : directory_(std::move(directory)), text_(std::move(text)) {}
+  // Where `directory` is empty the run does not save.
+  explicit KeptSettings(std::string directory) : directory_(std::move(directory)) {}
 
   // Whether the directory has a file that is not this run's.
   bool HasOlder() const;
-  // Replaces the file as a whole; the second time and later nothing happens. An error says what is
-  // lost, for a run goes on without it.
-  absl::Status Keep();
+  // Replaces the file as a whole by `text`, which begins with kSettingsMark; the second time and
+  // later nothing happens. An error says what is lost, for a run goes on without it.
+  absl::Status Keep(const std::string& text);
 
  private:
-  const std::string directory_, text_;
+  const std::string directory_;
   bool kept_ = false;
 };
 

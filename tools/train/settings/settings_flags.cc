@@ -56,6 +56,7 @@ struct Alternatives {
 };
 constexpr Keys kForStages = {"partition", "plan", "stage-replicas"};
 constexpr Keys kForPartition = {"plan"};
+constexpr Keys kForDataParallel = {"plan"};
 constexpr Keys kForPlan = {"partition"};
 constexpr Keys kForStageReplicas = {"stages", "partition", "plan"};
 constexpr Keys kForLora = {"adapter"};
@@ -63,7 +64,8 @@ constexpr Keys kForAdapter = {"lora"};
 constexpr Keys kForResume = {"resume-or-start"};
 constexpr Keys kForResumeOrStart = {"resume"};
 constexpr Keys kForSave = {"no-save"};
-constexpr std::array<Alternatives, 10> kAlternatives = {{{"stages", kForStages},
+constexpr std::array<Alternatives, 11> kAlternatives = {{{"stages", kForStages},
+                                                         {"data-parallel", kForDataParallel},
                                                          {"partition", kForPartition},
                                                          {"plan", kForPlan},
                                                          {"stage-replicas", kForStageReplicas},
@@ -303,3 +305,15 @@ std::string SettingsText(const CLI::App& command) {
 }
 
 }  // namespace sluice
+std::set<std::string> GivenFlags(const CLI::App& command) {
+  std::set<std::string> given;
+  for (const CLI::Option* typed : command.parse_order()) given.insert(KeyOf(*typed));
+  // What a file says gives way to a plan that was typed.
+  const bool resumes = given.contains("resume") || given.contains("resume-or-start");
+  if (resumes || given.contains("plan")) return given;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0) given.insert(KeyOf(*option));
+  }
+  return given;
+}
+

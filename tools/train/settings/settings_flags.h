@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_TRAIN_SETTINGS_SETTINGS_FLAGS_H_
 #define SLUICE_TOOLS_TRAIN_SETTINGS_SETTINGS_FLAGS_H_
 
+#include <set>
 #include <string>
 
 #include "tools/train/settings/settings_file.h"
@@ -26,6 +27,10 @@ void TakeSettingsOfResumedRuns(CLI::App& command);
 // The text of run.toml for a run that `command` has just read: its flags, wherever they came from,
 // but for those of this one process or start (--rank, --resume, --json, ...). Paths are absolute.
 std::string SettingsText(const CLI::App& command);
+
+// The names, without dashes, of the flags that `command` was given for this start: what was typed,
+// and what a --config says that names the plan, too. Not those that a run is resumed with.
+std::set<std::string> GivenFlags(const CLI::App& command);
 
 // The line of a settings file that gives `option`, which has a value, the same value.
 std::string SettingLine(const CLI::Option& option, SettingsSyntax syntax);
