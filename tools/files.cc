@@ -162,6 +162,11 @@ absl::Status CheckOutput(const std::string& path) {
     return fcntl(descriptor, F_GETFL) >= 0 ? absl::OkStatus() : SystemError(path, "write");
   }
   if (Exists(path) && access(path.c_str(), W_OK) != 0) return SystemError(path, "write");
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    errno = EISDIR;
+    return SystemError(path, "write");
+  }
   if (!IsReplaced(path)) return absl::OkStatus();
   return CannotWrite(path, FileWriter::Create(TargetOf(path)).status());
 }
