@@ -55,6 +55,7 @@ struct Saving {
   int keep = kCheckpointsKept;  // the newest checkpoints that are kept
   std::string resume;           // a checkpoint to go on from
   std::string init;             // weights to start from, as OpenModelWeights takes them
+  bool init_starts = false;     // `init` is for a new run alone: weights of `resume` go before it
   std::string adapter;          // PEFT's, to start from; empty: fresh matrices
   std::string data_path;        // kept in checkpoints
   // Of the model's folder, where it has one; a run that goes on from a checkpoint takes those.

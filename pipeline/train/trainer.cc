@@ -236,7 +236,8 @@ class Run {
         context_.options->saving.resume, *context_.plan, *context_.options, *context_.data);
     if (!resume.ok()) return resume.status();
     resume_ = *std::move(resume);
-    if (own && !resume_.checkpoint->adapter_only) options_.saving.init.clear();
+    const bool is_older = own || options_.saving.init_starts;
+    if (is_older && !resume_.checkpoint->adapter_only) options_.saving.init.clear();
     if (!options_.saving.init.empty() && !resume_.checkpoint->adapter_only) {
       return absl::InvalidArgumentError(absl::StrCat("--init ", options_.saving.init,
                                                      " and --resume ", options_.saving.resume,

@@ -267,7 +267,8 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
   group
       .Add("--save-every", options.saving.every,
            "Steps between checkpoints (default: only at the end)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->needs("--save");
   group
       .Add("--keep", flags->keep,
            absl::StrCat(
@@ -283,7 +284,8 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       "on saving to the directory, but not where one step in it is named");
   group
       .Add("--resume-or-start", flags->resume_or_start,
-           "The same, but begin a new run where that directory has no checkpoint yet")
+           "The same, but begin a new run, which saves there, where that directory has no "
+           "checkpoint yet; --init is for the new run")
       ->excludes("--resume");
   group.AddFlag("--no-save", flags->no_save, "Save nothing, whatever run.toml says")
       ->excludes("--save");
@@ -468,6 +470,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
     const absl::StatusOr<bool> resumes = HasCheckpoint(flags.resume_or_start);
     if (!resumes.ok()) return resumes.status();
     if (*resumes) options.saving.resume = flags.resume_or_start;
+    options.saving.init_starts = true;
   }
   question.json = question.json || question.commands;
   if (flags.bytes) question.data.bytes = Bytes::kAny;

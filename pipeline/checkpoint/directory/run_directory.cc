@@ -47,10 +47,10 @@ absl::StatusOr<std::unique_ptr<FolderLock>> TakeLock(const std::string& director
                               "; wait for its end or stop it, or save to another directory"));
 }
 
-// Whether `folder`, a checkpoint's, is one of those in `directory`.
+// Whether `folder`, a checkpoint's, is one of those in `directory`, or was before it was removed.
 bool LiesIn(const fs::path& folder, const std::string& directory) {
   std::error_code ignored;
-  const fs::path real = fs::canonical(folder, ignored);
+  const fs::path real = fs::weakly_canonical(folder, ignored);
   return !real.empty() && fs::equivalent(real.parent_path(), directory, ignored);
 }
 
@@ -136,7 +136,7 @@ absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun& run) {
   std::optional<fs::path> from;
   if (!run.resume.empty()) {
-    const absl::StatusOr<std::string> found = FindCheckpoint(run.resume);
+    const absl::StatusOr<std::string> found = FindCheckpointToResume(run.resume);
     if (!found.ok()) return found.status();
     from = *found;
   }

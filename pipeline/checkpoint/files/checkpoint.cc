@@ -198,6 +198,15 @@ absl::StatusOr<fs::path> StepFolder(const std::string& path) {
                    : absl::StrCat("; the newest good one is ", good, ": name it to go on")));
 }
 
+// Where StepFolder has found none at `path`, with `status`, because there is no `latest`: the newest
+// good checkpoint of that directory; "" without any.
+std::string WithoutLatest(const std::string& path, const absl::Status& status) {
+  if (!absl::IsNotFound(status) || !MeansNewest(path)) return "";
+  const fs::path given = WithoutSlash(path);
+  const bool names_link = given.filename() == kLatestLink;
+  return NewestGood(names_link ? DirectoryOf(given) : given, /*end=*/0, /*without=*/-1);
+}
+
 absl::StatusOr<ModelSpec> ReadModel(const fs::path& path, const std::string& name) {
   const absl::StatusOr<MappedFile> file = MapPart(path);
   if (!file.ok()) return file.status();
@@ -244,6 +253,13 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   return folder->string();
 }
 
+absl::StatusOr<std::string> FindCheckpointToResume(const std::string& path) {
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (folder.ok()) return folder->string();
+  const std::string good = WithoutLatest(path, folder.status());
+  return good.empty() ? absl::StatusOr<std::string>(folder.status()) : good;
+}
+
 absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   const absl::StatusOr<fs::path> folder = StepFolder(path);
   if (!folder.ok()) return folder.status();
@@ -254,7 +270,13 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
 absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
                                                           std::string* instead) {
   const absl::StatusOr<fs::path> folder = StepFolder(path);
-  if (!folder.ok()) return folder.status();
+  if (!folder.ok()) {
+    const std::string good = WithoutLatest(path, folder.status());
+    if (good.empty()) return folder.status();
+    *instead = absl::StrCat(DirectoryOf(good).string(), " has no checkpoint '", kLatestLink,
+                            "'; going on from ", good, " instead");
+    return OpenCheckpoint(good);
+  }
   const absl::StatusOr<StateFile> verified = Verify(*folder);
   absl::Status wrong = verified.status();
   if (verified.ok()) {
@@ -278,6 +300,7 @@ absl::StatusOr<bool> HasCheckpoint(const std::string& path) {
   const absl::StatusOr<fs::path> folder = StepFolder(path);
   if (folder.ok()) return true;
   if (absl::IsNotFound(folder.status()) && StepsIn(path).empty()) return false;
+  if (!WithoutLatest(path, folder.status()).empty()) return true;
   return folder.status();
 }
 

@@ -34,6 +34,8 @@ struct LoadedCheckpoint {
 // it is verified. NotFound when there is no checkpoint, InvalidArgument when `path` is not a
 // directory.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
+// The same, but the newest good one of a directory that has no `latest`.
+absl::StatusOr<std::string> FindCheckpointToResume(const std::string& path);
 
 // The files of the model's folder that the checkpoint has, for a run that goes on from it. Errors
 // name the file.
@@ -49,14 +51,14 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
 absl::Status CheckFinite(const LoadedCheckpoint& checkpoint);
 
 // Opens a checkpoint as OpenCheckpoint does, and checks that it is finite. Where `path` is a directory
-// of checkpoints, and the one to which `latest` leads is damaged or not finite, opens the newest good
-// one before it instead; `*instead` then says in a line what was wrong, and which one is taken.
+// of checkpoints, and the one to which `latest` leads is gone, damaged or not finite, or there is no
+// `latest`, opens the newest good one before it instead; `*instead` then says in a line what was wrong, and which one is taken.
 absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
                                                           std::string* instead);
 
 // Whether there is a checkpoint to go on from: false where nothing is at `path`, or a directory in
 // which there never was one. InvalidArgument where it is no directory; NotFound where checkpoints
-// are there, but no `latest`.
+// are there, but none that is good, and no `latest`.
 absl::StatusOr<bool> HasCheckpoint(const std::string& path);
 
 // The checkpoint to go on from after `step` steps of a run that saves to `path`, or was resumed

@@ -129,12 +129,13 @@ TEST_F(TrainResumingTest, StartsWhereThereIsNothingToResume) {
   const std::string flags = absl::StrCat(" --resume-or-start ", out, " --save ", out);
   const ProcessResult first = Done("--steps 3" + flags);
   EXPECT_EQ(Hash(first), Hash(Done("--steps 3")));
-  EXPECT_EQ(Hash(Done("--steps 6" + flags)), Hash(Done("--steps 6")));
+  const ProcessResult second = Done("--steps 6" + flags);
+  EXPECT_EQ(Hash(second), Hash(Done("--steps 6")));
   // Checkpoints without a newest one are not nothing.
   fs::remove(out + "/latest");
   const ProcessResult lost = Run("--steps 6" + flags);
-  EXPECT_EQ(lost.exit_code, kExitBadInput);
-  EXPECT_THAT(lost.err, HasSubstr("has no checkpoint 'latest'; the newest good one is"));
+  EXPECT_EQ(Hash(lost), Hash(second));
+  EXPECT_THAT(lost.err, HasSubstr("has no checkpoint 'latest'; going on from "));
   EXPECT_EQ(Run("--resume-or-start x --resume y").exit_code, kExitBadInput);
 }
 

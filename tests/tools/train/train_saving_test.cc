@@ -201,7 +201,57 @@ TEST_F(TrainSavingTest, OverwritingKeepsTheOldRunUntilThen) {
   EXPECT_THAT(Names(), ElementsAre("latest", "run.toml", "step-00000002", "step-00000004"));
 }
 
+// `latest` may be lost, or lead to a step that is.
+TEST_F(TrainSavingTest, WithoutItsNewestStepARunGoesOnFromTheOneBefore) {
+  const std::string whole = Weights("--steps 6");
+  for (const bool has_link : {true, false}) {
+    for (const char* from : {"--resume @", "--resume @/latest", "--resume-or-start @"}) {
+      fs::remove_all(save_);
+      Weights("--steps 4 --save @ --save-every 2 --keep all");
+      fs::remove_all(save_ + "/step-00000004");
+      if (!has_link) fs::remove(save_ + "/latest");
+      const ProcessResult result = Run(absl::StrCat("--steps 6 --save @ ", from));
+      EXPECT_EQ(result.exit_code, kExitDone) << from << result.err;
+      EXPECT_EQ(LastLine(result.out).value("weights_hash", ""), whole) << from;
+      EXPECT_THAT(result.err, AllOf(HasSubstr("going on from " + save_ + "/step-00000002 instead"),
+                                    HasSubstr(has_link ? "step-00000004/state.json is missing"
+                                                       : "has no checkpoint 'latest'")));
+    }
+  }
+}
+
+TEST_F(TrainSavingTest, ARunGoesOnSavingWhereItGoesOnFrom) {
+  const std::string whole = Weights("--steps 4");
+  EXPECT_EQ(Weights("--steps 2 --resume-or-start @ --save-every 1 --keep 1"), Weights("--steps 2"));
+  EXPECT_THAT(Names(), ElementsAre("latest", "run.toml", "step-00000002"));
+  EXPECT_THAT(ReadBytes(save_ + "/run.toml"), HasSubstr("save = \"" + save_ + "\""));
+  fs::remove(save_ + "/run.toml");
+  Weights("--steps 3 --resume @ --no-save");
+  Weights("--steps 3 --resume @/step-00000002");
+  EXPECT_EQ(LatestStep(), 2);
+  EXPECT_EQ(Weights("--steps 4 --resume @"), whole);
+  EXPECT_EQ(LatestStep(), 4);
+}
+
+// A launcher starts the same command again and again.
+TEST_F(TrainSavingTest, ANewRunsFirstWeightsAreOnlyForItsStart) {
+  Weights(absl::StrCat("--steps 1 --save ", folder_ / "first"));
+  const std::string init = absl::StrCat(" --init ", folder_ / "first", "/latest");
+  for (const char* lora : {"", " --lora r=2"}) {
+    const std::string whole = Weights(absl::StrCat("--steps 4", init, lora));
+    const std::string again = absl::StrCat(init, lora, " --save @ --resume-or-start @");
+    Weights("--steps 2" + again);
+    EXPECT_EQ(Weights("--steps 4" + again), whole) << lora;
+    fs::remove_all(save_);
+  }
+  Weights("--steps 1 --save @");
+  EXPECT_THAT(Run("--steps 2 --resume @" + init).err, HasSubstr("both say with which weights"));
+}
+
 TEST_F(TrainSavingTest, WhatExcludesEachOtherIsRefused) {
+  EXPECT_THAT(Refusal("--save-every 1"), HasSubstr("--save-every requires --save"));
+  EXPECT_THAT(Refusal("--steps 4 --resume @/nothing"),
+              HasSubstr("--resume: there is no directory " + save_ + "/nothing"));
   EXPECT_THAT(Refusal("--overwrite"), HasSubstr("--save"));
   Weights("--steps 2 --save @");
   EXPECT_THAT(Refusal("--steps 4 --save @ --resume @ --overwrite"), HasSubstr("one of the two"));

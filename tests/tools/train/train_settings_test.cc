@@ -276,8 +276,11 @@ TEST_F(TrainSettingsTest, WhatIsWrongInAConfigIsNamed) {
   }
   EXPECT_THAT(Sluice("train --config " + folder_ / "nowhere").err,
               HasSubstr("--config: cannot open " + folder_ / "nowhere"));
+  EXPECT_THAT(Sluice("train --resume " + folder_ / "nowhere").err,
+              HasSubstr("--resume: there is no directory " + folder_ / "nowhere"));
+  fs::create_directory(folder_ / "empty");
   EXPECT_THAT(
-      Sluice("train --resume " + folder_ / "nowhere").err,
+      Sluice("train --resume " + folder_ / "empty").err,
       HasSubstr("has no run.toml that says how the run was started; give its flags, --data"));
 }
 

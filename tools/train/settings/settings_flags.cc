@@ -20,6 +20,7 @@
 #include "models/tokens/text/unicode.h"
 #include "pipeline/checkpoint/directory/step_folders.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "schedules/generators/did_you_mean.h"
 #include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
@@ -55,8 +56,8 @@ struct Alternatives {
   Keys left_out;
 };
 constexpr Keys kForStages = {"partition", "plan", "stage-replicas"};
-constexpr Keys kForPartition = {"plan"};
 constexpr Keys kForDataParallel = {"plan"};
+constexpr Keys kForPartition = {"plan"};
 constexpr Keys kForPlan = {"partition"};
 constexpr Keys kForStageReplicas = {"stages", "partition", "plan"};
 constexpr Keys kForLora = {"adapter"};
@@ -176,7 +177,7 @@ std::vector<Setting> ReadOrRefuse(const std::string& path) {
 // Where a run that goes on from `path` finds how it was started.
 struct RunFolder {
   std::string path;       // of the directory of --save; empty: there is no run.toml
-  bool is_named = false;  // `path` was a single checkpoint in it
+  bool is_named = false;  // `path` was a single checkpoint
 };
 
 RunFolder FindRunFolder(const std::string& path) {
@@ -185,9 +186,26 @@ RunFolder FindRunFolder(const std::string& path) {
   fs::path step = fs::path(path).lexically_normal();
   if (!step.has_filename()) step = step.parent_path();  // it ended with a slash
   const fs::path above = step.has_parent_path() ? step.parent_path() : fs::path(".");
-  const bool leads_to_step = IsCheckpoint(fs::canonical(step, ignored).string());
-  if (!leads_to_step || !fs::exists(above / kSettingsFile, ignored)) return {};
-  return {.path = above.string(), .is_named = true};
+  const std::string name = step.filename().string();
+  const bool leads_to_step = IsCheckpoint(fs::canonical(step, ignored).string()) ||
+                             name == kLatestLink || ParseStepFolder(name).has_value();
+  if (!leads_to_step) return {};
+  const bool has_settings = fs::exists(above / kSettingsFile, ignored);
+  return {.path = has_settings ? above.string() : "", .is_named = true};
+}
+
+// Has the run go on saving to the directory that it goes on from.
+void SaveTo(CLI::App& command, const std::string& directory) {
+  CLI::Option* const save = command.get_option("--save");
+  if (save->count() > 0 || command.get_option("--no-save")->count() > 0) return;
+  save->add_result(directory);
+  save->run_callback();
+}
+
+// Where `latest` leads nowhere, or is gone, there may be older checkpoints.
+bool IsThere(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path.filename() == kLatestLink ? path.parent_path() : path, ignored);
 }
 
 // The flags that must be given, and are not.
@@ -202,8 +220,15 @@ std::vector<std::string> Missing(CLI::App& command) {
 void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
   const RunFolder folder = FindRunFolder(path);
   const std::vector<std::string> missing = Missing(command);
+  if (!or_start && !IsThere(path)) {
+    Refuse(absl::StrCat("there is no directory ", path,
+                        "; expected one that --save wrote, or one step in it"));
+  }
   if (folder.path.empty()) {
-    if (missing.empty() || or_start) return;
+    if (missing.empty() || or_start) {
+      if (!folder.is_named) SaveTo(command, path);
+      return;
+    }
     Refuse(absl::StrCat(path, " has no ", kSettingsFile,
                         " that says how the run was started; give its ", "flags, ",
                         absl::StrJoin(missing, ", "), " among them"));
@@ -220,6 +245,7 @@ void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
     settings.push_back(std::move(setting));
   }
   TakeSettings(command, file, settings);
+  if (!folder.is_named) SaveTo(command, path);
 }
 
 bool IsPath(const std::string& key, const std::string& value) {
@@ -304,7 +330,6 @@ std::string SettingsText(const CLI::App& command) {
   return text;
 }
 
-}  // namespace sluice
 std::set<std::string> GivenFlags(const CLI::App& command) {
   std::set<std::string> given;
   for (const CLI::Option* typed : command.parse_order()) given.insert(KeyOf(*typed));
@@ -317,3 +342,4 @@ std::set<std::string> GivenFlags(const CLI::App& command) {
   return given;
 }
 
+}  // namespace sluice
