@@ -120,6 +120,12 @@ absl::StatusOr<Documents> ReadDocuments(DataKind kind, const std::vector<std::st
         ReadJsonLines(paths, *request.text,
                       {.loss_on = request.loss_on, .seq = request.seq, .threads = request.threads});
     if (!lines.ok()) return lines.status();
+    if (lines->cut > 0 && lines->documents.count() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          paths.front(), ": no line has a target that counts within its first ", request.seq,
+          " tokens, which are all that a window takes of it; give a longer --seq, or --loss-on all",
+          " to count every token"));
+    }
     for (std::string& note : lines->Notes(paths.front(), request.seq)) {
       notes->push_back(std::move(note));
     }

@@ -61,6 +61,13 @@ def options_of(text):
 HELP = all_commands()
 
 
+class Launched(unittest.TestCase):
+    def test_help_of_what_is_launched(self):
+        for flag in ("--help", "-h"):
+            self.assertEqual(printed("launch", "--processes", "2", "--", "train", "--data", "x", flag),
+                             printed("train", "--help"))
+
+
 class Version(unittest.TestCase):
     def test_begins_with_the_projects(self):
         version = re.search(r"project\(sluice VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)

@@ -45,6 +45,13 @@ struct LaunchCommandFlags {
   std::vector<std::string> command;
 };
 
+// Whether the help of what is to be launched is asked for, which takes no processes.
+bool AsksForHelp(const std::vector<std::string>& words) {
+  return words.front() == "train" && std::any_of(words.begin(), words.end(), [](const auto& word) {
+           return word == "--help" || word == "-h";
+         });
+}
+
 absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   if (flags.command.front() != "train") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -117,7 +124,13 @@ void AddLaunchCommand(CLI::App& app, int* exit_code) {
                    "of train --log FILE.jsonl")
       ->needs(picture);
   command->add_option("command", flags->command, "After --: train, with its flags")->required();
-  command->callback([flags, exit_code] {
+  command->callback([flags, exit_code, &app] {
+    if (AsksForHelp(flags->command)) {
+      const absl::Status printed =
+          WriteOutput("", app.get_subcommand("train")->help(app.get_name()));
+      *exit_code = printed.ok() ? kExitDone : Fail(printed);
+      return;
+    }
     const absl::StatusOr<int> ended = Launch(*flags);
     *exit_code = ended.ok() ? *ended : Fail(ended.status());
   });

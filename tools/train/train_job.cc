@@ -61,10 +61,6 @@ absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpe
     files.origin = FolderOf(config);
     files.texts[kConfigFile] = *std::move(saved);
     if (config.filename() == kConfigFile) {
-  if (plan != nullptr && plan->says_step()) {
-    absl::Status status = CheckStageRanks(*plan, timetable->placement, question.timetable.plan);
-    if (!status.ok()) return status;
-  }
       absl::Status status = AddKeptFiles(files.origin, &files);
       if (!status.ok()) return status;
     }
@@ -126,6 +122,10 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   // one.
   absl::StatusOr<Timetable> timetable = StepTimetable(question.timetable);
   if (!timetable.ok()) return timetable.status();
+  if (plan != nullptr && plan->says_step()) {
+    absl::Status status = CheckStageRanks(*plan, timetable->placement, question.timetable.plan);
+    if (!status.ok()) return status;
+  }
   absl::StatusOr<const Kernels*> kernels = KernelsOf(question.kernels);
   if (!kernels.ok()) return kernels.status();
   RunRequest request;
@@ -227,6 +227,28 @@ absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec,
                    data.classes(), "), or --bytes to train on raw bytes all the same"));
 }
 
+// Flags that would change nothing.
+absl::Status CheckUsed(const Dataset& data, const ModelSpec& spec, const TrainQuestion& question) {
+  const auto given = [&question](const char* flag) { return question.given.contains(flag); };
+  if (given("seq") && spec.decoder() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--seq ", question.seq, " is for text, of which a sample has so many tokens; ",
+                     "model '", spec.name, "' takes images; leave it out"));
+  }
+  if (given("pack") && !data.has_documents()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        question.data.pack.value_or(false) ? "--pack" : "--no-pack",
+        " is for documents, as JSON lines have them; ", question.data.path, " holds ",
+        data.description(), ", whose samples are alike with and without it; leave it out"));
+  }
+  if (given("momentum") && question.optimizer != OptimizerKind::kSgd) {
+    return absl::InvalidArgumentError(
+        "--momentum is for --optimizer sgd, and this run has adamw; give --optimizer sgd, or leave "
+        "it out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQuestion& question) {
   const std::string& path = question.data.path;
   const int takes = spec.classes();
@@ -240,9 +262,15 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
         absl::StrCat("--bytes is for text; ", path, " holds ", data.description()));
   }
   if (data.classes() > takes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.classes(),
-                                                   " distinct ids, model '", spec.name, "' only ",
-                                                   takes, "; give a larger --vocab"));
+    if (spec.decoder() == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.classes(),
+                                                     " classes, and model '", spec.name, "' tells ",
+                                                     takes, " apart"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(path, " holds ", data.description(),
+                                                   ", so its tokens are ids below ", data.classes(),
+                                                   "; model '", spec.name, "' has a vocabulary of ",
+                                                   takes, "; give --vocab ", data.classes()));
   }
   if (absl::Status status = CheckTokens(data, spec, question); !status.ok()) return status;
   if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
@@ -300,6 +328,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
   }
   job.data = std::move(opened);
   job.note = NoteOnWeights(question);
+  if (absl::Status status = CheckUsed(*job.data, *spec, question); !status.ok()) return status;
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
   job.request.documents = job.data->has_documents();
   if (job.request.documents && question.kernels.cuda &&

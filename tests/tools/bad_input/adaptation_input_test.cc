@@ -117,7 +117,7 @@ std::vector<BadInput> TokenInputs() {
       {"TokenizerOfMoreWords",
        With("--vocab 300" + words),
        kExitBadInput,
-       {"430 distinct ids", "only 300", "--vocab"}},
+       {"ids below 430", "vocabulary of 300", "--vocab 430"}},
       {"EmptyDocuments",
        tokens("blank.jsonl", "--vocab 430" + words),
        kExitBadInput,

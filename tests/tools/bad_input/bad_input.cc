@@ -106,6 +106,9 @@ void BadInputTest::SetUpTestSuite() {
   WriteText(at / "text");
   WriteBytes(at / "train.bin", ReadBytes(at / "text"));
   WriteBytes(at / "lines.jsonl", "{\"text\": \"In the beginning\"}\n");
+  WriteBytes(at / "completion.jsonl", R"({"prompt": "abababababab", "completion": "c"})");
+  WriteBytes(at / "letters.json",
+             R"({"model": {"vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}})");
   WriteBytes(at / "words.json", R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 16,
                  "n_embd": 16, "n_layer": 2, "n_head": 2})");
   WriteBytes(at / "llama.json", R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,

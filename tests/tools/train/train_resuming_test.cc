@@ -53,7 +53,8 @@ TEST_F(TrainResumingTest, ForgottenFlagsAreTheCheckpoints) {
   const std::string out = absl::StrCat(" --steps 6 --save-every 3 --save ", folder_ / "out");
   for (const std::string optimizer : {"adamw", "sgd"}) {
     const std::string kind = " --optimizer " + optimizer;
-    const std::string recipe = absl::StrCat(kRecipe, kind, " --momentum 0.5");
+    const std::string recipe =
+        absl::StrCat(kRecipe, kind, optimizer == "sgd" ? " --momentum 0.5" : "");
     const std::string whole = Hash(Done(recipe + out));
     ASSERT_NE(whole, "");
     for (const std::string& again :
