@@ -251,7 +251,7 @@ TEST_F(TrainSavingTest, ANewRunsFirstWeightsAreOnlyForItsStart) {
 TEST_F(TrainSavingTest, WhatExcludesEachOtherIsRefused) {
   EXPECT_THAT(Refusal("--save-every 1"), HasSubstr("--save-every requires --save"));
   EXPECT_THAT(Refusal("--steps 4 --resume @/nothing"),
-              HasSubstr("--resume: there is no directory " + save_ + "/nothing"));
+              HasSubstr("no checkpoint: cannot open " + save_ + "/nothing"));
   EXPECT_THAT(Refusal("--overwrite"), HasSubstr("--save"));
   Weights("--steps 2 --save @");
   EXPECT_THAT(Refusal("--steps 4 --save @ --resume @ --overwrite"), HasSubstr("one of the two"));

@@ -220,14 +220,15 @@ std::vector<std::string> Missing(CLI::App& command) {
 void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
   const RunFolder folder = FindRunFolder(path);
   const std::vector<std::string> missing = Missing(command);
-  if (!or_start && !IsThere(path)) {
-    Refuse(absl::StrCat("there is no directory ", path,
-                        "; expected one that --save wrote, or one step in it"));
-  }
   if (folder.path.empty()) {
     if (missing.empty() || or_start) {
       if (!folder.is_named) SaveTo(command, path);
       return;
+    }
+    // With all flags, the run may have removed the step that it went on from.
+    if (!IsThere(path)) {
+      Refuse(absl::StrCat("there is no directory ", path,
+                          "; expected one that --save wrote, or one step in it"));
     }
     Refuse(absl::StrCat(path, " has no ", kSettingsFile,
                         " that says how the run was started; give its ", "flags, ",
