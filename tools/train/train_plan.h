@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// Puts the answers of a plan into the question. InvalidArgument where a flag that was given for this
-// start says something else, or the plan is for what cannot be trained.
+// Puts the answers of a plan into the question. InvalidArgument where a flag that was given for
+// this start says something else, or the plan is for what cannot be trained.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question);
 
 // `question.settings`, the text of run.toml, and in it what `run` has from the plan of the question

@@ -60,7 +60,8 @@ struct PlanFile {
 
 // Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the
 // wrong kind, or does not fit the others: stages out of order, gaps between their layers, more or
-// fewer stages than devices and chunks take, another `partition` than theirs, replicas of stages that do not add up to them.
+// fewer stages than devices and chunks take, another `partition` than theirs, replicas of stages
+// that do not add up to them.
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file);
 
 // InvalidArgument where a stage of the plan in `file` says that it is on another rank than the one

@@ -198,8 +198,8 @@ absl::StatusOr<fs::path> StepFolder(const std::string& path) {
                    : absl::StrCat("; the newest good one is ", good, ": name it to go on")));
 }
 
-// Where StepFolder has found none at `path`, with `status`, because there is no `latest`: the newest
-// good checkpoint of that directory; "" without any.
+// Where StepFolder has found none at `path`, with `status`, because there is no `latest`: the
+// newest good checkpoint of that directory; "" without any.
 std::string WithoutLatest(const std::string& path, const absl::Status& status) {
   if (!absl::IsNotFound(status) || !MeansNewest(path)) return "";
   const fs::path given = WithoutSlash(path);

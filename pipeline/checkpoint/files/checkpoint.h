@@ -50,9 +50,10 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
 // this check may have saved it; names the tensor, and the newest good checkpoint beside it.
 absl::Status CheckFinite(const LoadedCheckpoint& checkpoint);
 
-// Opens a checkpoint as OpenCheckpoint does, and checks that it is finite. Where `path` is a directory
-// of checkpoints, and the one to which `latest` leads is gone, damaged or not finite, or there is no
-// `latest`, opens the newest good one before it instead; `*instead` then says in a line what was wrong, and which one is taken.
+// Opens a checkpoint as OpenCheckpoint does, and checks that it is finite. Where `path` is a
+// directory of checkpoints, and the one to which `latest` leads is gone, damaged or not finite, or
+// there is no `latest`, opens the newest good one before it instead; `*instead` then says in a
+// line what was wrong, and which one is taken.
 absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
                                                           std::string* instead);
 

@@ -111,8 +111,8 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
   }
 }
 
-// A run removes the checkpoint that it was resumed from, and needs it no more: not where all state is
-// left, nor where a rank is lost, nor for a process that comes in its place.
+// A run removes the checkpoint that it was resumed from, and needs it no more: not where all state
+// is left, nor where a rank is lost, nor for a process that comes in its place.
 TEST(RecoveryTest, ARunOutlivesTheCheckpointThatItWasResumedFrom) {
   constexpr int64_t kSteps = 6;
   const std::filesystem::path directory =
