@@ -26,6 +26,9 @@ class DecoderChain {
  public:
   // Without a decoder, spaces stand between the words.
   DecoderChain(const std::vector<DecoderStep>& steps, bool has_decoder);
+  // The last stage writes to a member.
+  DecoderChain(const DecoderChain&) = delete;
+  DecoderChain& operator=(const DecoderChain&) = delete;
 
   void Take(absl::string_view word);
   void Finish();  // once, last

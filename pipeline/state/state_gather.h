@@ -31,6 +31,9 @@ class StateGather {
   // `world` joins the ranks of all replicas, by ordinary memory. A rank that stops is missed after
   // `timeout`, however long the whole takes.
   StateGather(const RankState& state, absl::Duration timeout, Communicator& world);
+  // Members point to each other.
+  StateGather(const StateGather&) = delete;
+  StateGather& operator=(const StateGather&) = delete;
 
   // Takes some elements, in order.
   using Sink = std::function<absl::Status(const float* values, int64_t count)>;

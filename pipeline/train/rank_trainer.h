@@ -55,6 +55,9 @@ class RankTrainer {
   // they are the same. `at`: as in Pass.
   RankTrainer(const RunContext& context, RankState* state, Communicator* world,
               Communicator* tensors, std::atomic<Action>* at);
+  // Members point to each other.
+  RankTrainer(const RankTrainer&) = delete;
+  RankTrainer& operator=(const RankTrainer&) = delete;
 
   absl::Status Run();
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -114,7 +115,7 @@ absl::StatusOr<std::vector<Sample>> Continue(const SampleFlags& flags,
                                              const LoadedModel& model) {
   const bool stream = flags.tokens.empty() && !flags.json && prompts.size() == 1;
   std::vector<Sample> samples(prompts.size());
-  std::vector<ShownText> shown;
+  std::deque<ShownText> shown;  // which cannot move
   for (size_t prompt = 0; prompt < prompts.size(); ++prompt) shown.emplace_back(model);
   const double start = Seconds();
   if (stream && flags.count > 0) Show(ToPrintable(flags.prompts.front()));

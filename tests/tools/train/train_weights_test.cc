@@ -118,6 +118,32 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
 }
 
+// A tokenizer that writes A as 0, n as 1 and d as 2, and has no other words.
+constexpr char kThreeWords[] =
+    R"({"added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,)"
+    R"("decoder":{"type":"Fuse"},"model":{"type":"BPE","dropout":null,"unk_token":null,)"
+    R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
+    R"("byte_fallback":false,"vocab":{"A":0,"n":1,"d":2},"merges":[]}})";
+
+TEST_F(TrainCommandTest, EachOfSeveralPromptsHasItsOwnText) {
+  Summary("--steps 1 --save " + folder_ / "out");
+  WriteBytes(folder_ / "out/latest/tokenizer.json", kThreeWords);
+  const auto texts = [&](const std::string& prompts) {
+    const ProcessResult result =
+        RunSluice(Words(absl::StrCat("sample --load ", folder_ / "out", " --json -n 8 ", prompts)));
+    EXPECT_EQ(result.exit_code, kExitDone) << result.signal << result.err;
+    std::vector<std::string> found;
+    for (const absl::string_view line : absl::StrSplit(result.out, '\n', absl::SkipEmpty())) {
+      found.push_back(Json::parse(line)["text"]);
+    }
+    return found;
+  };
+  const std::vector<std::string> together = texts("--prompt And --prompt An --prompt A");
+  ASSERT_EQ(together.size(), 3);
+  EXPECT_EQ(texts("--prompt And"), std::vector<std::string>{together[0]});
+  EXPECT_NE(together[0], "");
+}
+
 // The weights of the byte `byte` in a model's file become so large that its norm overflows.
 void SpoilByte(const std::string& file, char byte) {
   std::string bytes = ReadBytes(file);
