@@ -103,8 +103,9 @@ class Timetable:
 
     @property
     def gap(self) -> float:
-        """makespan / lower_bound - 1; 0 where nothing faster exists."""
-        return float(self._simulated()["gap"])
+        """makespan / lower_bound - 1; 0 where nothing faster exists, infinite for a bound of 0."""
+        gap = self._simulated()["gap"]
+        return float("inf") if gap is None else float(gap)
 
     @property
     def peak_activations(self) -> List[int]:

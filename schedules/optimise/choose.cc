@@ -6,6 +6,7 @@
 
 #include "schedules/optimise/optimise.h"
 #include "schedules/optimise/parallel_for.h"
+#include "schedules/simulate/bound.h"
 
 namespace sluice {
 namespace {
@@ -48,7 +49,7 @@ absl::StatusOr<size_t> BestOf(const std::vector<absl::StatusOr<OptimisedTimetabl
 void UseBound(double bound, Objective objective, OptimisedTimetable* best) {
   const double value = ObjectiveValue(best->run, objective);
   best->lower_bound = bound;
-  best->gap = bound > 0 ? value / bound - 1 : 0;
+  best->gap = GapOf(value, bound);
   best->optimal = bound == value;
   if (objective != Objective::kMakespan) return;
   best->run.lower_bound = best->lower_bound;

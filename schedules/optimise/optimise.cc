@@ -228,7 +228,7 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Finish() {
   // Sums round differently: a value that meets the bound may seem a hair below it.
   best_.lower_bound = AtBound() ? value_ : bound_;
   best_.optimal = AtBound();
-  if (best_.lower_bound > 0) best_.gap = value_ / best_.lower_bound - 1;
+  best_.gap = GapOf(value_, best_.lower_bound);
   if (request_.objective == Objective::kMakespan) {
     best_.run.lower_bound = best_.lower_bound;
     best_.run.gap = best_.gap;

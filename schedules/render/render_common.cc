@@ -21,7 +21,7 @@ std::vector<std::string> FactsWith(const Simulation& run, const Format& format) 
           absl::StrCat("bubble ", FormatPercent(run.bubble)),
           absl::StrCat("span bubble ", FormatPercent(run.span_bubble)),
           absl::StrCat("bound ", format(run.lower_bound)),
-          absl::StrCat("gap ", FormatPercent(run.gap))};
+          absl::StrCat("gap ", FormatGap(run.gap))};
 }
 
 // With so many significant digits.
@@ -53,6 +53,8 @@ std::string FormatShort(double value, int digits) {
   return Grouped(whole || long_whole ? rounded : value,
                  whole || long_whole ? kExactDigits : digits);
 }
+
+std::string FormatGap(double gap) { return std::isfinite(gap) ? FormatPercent(gap) : "unknown"; }
 
 std::string FormatPercent(double fraction) { return absl::StrFormat("%.1f%%", 100 * fraction); }
 

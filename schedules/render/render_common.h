@@ -17,6 +17,8 @@ std::string FormatNumber(double value);
 std::string FormatShort(double value, int digits);
 // "27.3%"
 std::string FormatPercent(double fraction);
+// The same of a simulation's gap; "unknown" where the bound says nothing.
+std::string FormatGap(double gap);
 // "1f1b: 4 ranks, 8 micro-batches", with the stages where there are several per rank; of a file's
 // name only what follows the last slash.
 std::string TitleOf(const Timetable& timetable);

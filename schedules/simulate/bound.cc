@@ -77,19 +77,45 @@ class Bound {
     return best;
   }
 
+  // Of what is never part of a pair, which has an F and a backward: no backward begins before some
+  // micro-batch has come through all its F, and all F have ended once the last micro-batch to turn
+  // round begins its gradient. So the F of the one and the gradient of the other, down to the
+  // backward of any one stage, take their own time, one after the other.
+  double OfChains() const {
+    double down = kUnlimited, up = kUnlimited;
+    for (int first = 0; first < placement_.stages(); first += placement_.model_stages()) {
+      if (micro_batches_[first] == 0) continue;
+      const int last = first + placement_.model_stages() - 1;
+      double forward = 0, gradient = 0, longest = 0;
+      for (int s = last; s >= first; --s) {
+        const Least least = LeastOf(costs_, s, kUnlimited, kUnlimited);
+        const double hop = s == last ? 0 : Hop(s);
+        forward += least.forward + hop;
+        gradient += hop;
+        longest = std::max(longest, gradient + least.backward);
+        gradient += least.input_grad;
+      }
+      down = std::min(down, forward);
+      up = std::min(up, longest);
+    }
+    return down == kUnlimited ? 0 : down + up;
+  }
+
  private:
+  // Messages between stages `s` and `s` + 1.
+  double Hop(int s) const {
+    return placement_.rank(s) == placement_.rank(s + 1) ? 0 : costs_.send[s];
+  }
+
   // Follows a micro-batch through the copy of the model that begins at stage `first`.
   void Chain(int first, const std::vector<Least>& least) {
     const int last = first + placement_.model_stages() - 1;
-    const auto hop = [&](int s) {
-      return placement_.rank(s) == placement_.rank(s + 1) ? 0 : costs_.send[s];
-    };
     for (int s = first + 1; s <= last; ++s) {
-      forward_start_[s] = forward_start_[s - 1] + least[s - 1].forward + hop(s - 1);
+      forward_start_[s] = forward_start_[s - 1] + least[s - 1].forward + Hop(s - 1);
     }
     gradient_start_[last] = forward_start_[last] + least[last].forward;
     for (int s = last - 1; s >= first; --s) {
-      gradient_start_[s] = gradient_start_[s + 1] + least[s + 1].input_grad + hop(s);
+      gradient_start_[s] = gradient_start_[s + 1] + least[s + 1].input_grad + Hop(s);
     }
     const double end = gradient_start_[first] + least[first].backward;
     for (int s = first; s <= last; ++s) {
@@ -140,6 +166,11 @@ class Bound {
 
 }  // namespace
 
+double GapOf(double value, double bound) {
+  if (bound > 0) return value / bound - 1;
+  return value > 0 ? kUnlimited : 0;
+}
+
 double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs,
                           const std::vector<int>& recomputes) {
   Timetable table;
@@ -153,7 +184,7 @@ double MakespanLowerBound(const Placement& placement, int micro_batches, const S
 double MakespanLowerBound(const Placement& placement, std::vector<int> micro_batches,
                           const StageCosts& costs, const std::vector<int>& recomputes) {
   const Bound bound(placement, std::move(micro_batches), costs, recomputes);
-  double best = 0;
+  double best = bound.OfChains();
   for (int rank = 0; rank < placement.ranks(); ++rank) best = std::max(best, bound.OfRank(rank));
   return best;
 }

@@ -19,6 +19,9 @@ double MakespanLowerBound(const Placement& placement, int micro_batches, const S
 double MakespanLowerBound(const Placement& placement, std::vector<int> micro_batches,
                           const StageCosts& costs, const std::vector<int>& recomputes = {});
 
+// How far `value` is above `bound`, as a share of it: infinite where only the value is above 0.
+double GapOf(double value, double bound);
+
 }  // namespace sluice
 
 #endif  // SLUICE_SCHEDULES_SIMULATE_BOUND_H_

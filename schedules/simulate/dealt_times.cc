@@ -110,7 +110,7 @@ class DealtRun {
     }
     run_.lower_bound = std::min(
         run_.makespan, MakespanLowerBound(placement_, std::move(forwards), costs_, recomputes));
-    if (run_.lower_bound > 0) run_.gap = run_.makespan / run_.lower_bound - 1;
+    run_.gap = GapOf(run_.makespan, run_.lower_bound);
     MeasureMemory(drawn, costs_, &run_);
     StageCosts costs = costs_;
     costs.send.resize(static_cast<size_t>(placement_.stages()) - 1);

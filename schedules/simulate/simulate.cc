@@ -249,7 +249,7 @@ absl::Status Simulator::Summarize() {
   // The two sums are rounded differently, so a makespan that meets the bound may seem slightly
   // below it.
   result_.lower_bound = std::min(result_.lower_bound, result_.makespan);
-  if (result_.lower_bound > 0) result_.gap = result_.makespan / result_.lower_bound - 1;
+  result_.gap = GapOf(result_.makespan, result_.lower_bound);
   return absl::OkStatus();
 }
 

@@ -46,7 +46,7 @@ struct Simulation {
   // instead of by the makespan (what the zero-bubble papers print).
   double span = 0;
   double span_bubble = 0;
-  // MakespanLowerBound, and by how much the makespan exceeds it: makespan / lower_bound - 1.
+  // MakespanLowerBound, and GapOf the makespan: makespan / lower_bound - 1, infinite for bound 0.
   double lower_bound = 0;
   double gap = 0;
   std::vector<double> work;         // [rank] busy time

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "random_timetable.h"
@@ -46,6 +47,23 @@ TEST(LowerBound, CountsWhatIsRebuilt) {
   const Timetable table =
       RecomputeAhead(*GenerateSchedule("1f1b", {.ranks = 4, .micro_batches = 8}));
   EXPECT_EQ(Simulate(table, StageCosts::Uniform(4, 1, 1, 1))->lower_bound, 34);
+}
+
+// A pair needs an F and a backward, so that free pairs do not make a step free.
+TEST(LowerBound, WhatCannotBeInAPairTakesItsTime) {
+  const Timetable table =
+      *GenerateSchedule("dualpipev", {.ranks = 2, .micro_batches = 4, .chunks = 2});
+  StageCosts costs = StageCosts::Uniform(4, 1, 1, 1);
+  costs.overlap = 0;
+  // F on 4 stages, the gradient on 3 and the whole backward on 1.
+  EXPECT_EQ(Simulate(table, costs)->lower_bound, 9);
+  // Where only pairs take time, any number of which may be none.
+  costs = StageCosts::Uniform(4, 0, 0, 0);
+  costs.overlap = 1;
+  const Simulation run = *Simulate(table, costs);
+  EXPECT_EQ(run.lower_bound, 0);
+  EXPECT_GT(run.makespan, 0);
+  EXPECT_EQ(run.gap, std::numeric_limits<double>::infinity());
 }
 
 // The best of all timetables, found by trying every order in which actions can start, with whole

@@ -73,7 +73,7 @@ Cells CellsOf(const Timetable& table, const Simulation& run) {
       FormatPercent(run.bubble),
       FormatPercent(run.span_bubble),
       FormatShort(run.lower_bound, kDigits),
-      FormatPercent(run.gap),
+      FormatGap(run.gap),
       absl::StrCat(*std::max_element(run.peak_activations.begin(), run.peak_activations.end()))};
 }
 

@@ -125,7 +125,7 @@ class Chart {
           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"><title>limit %d, %s: makespan %s, "
           "bubble %s, gap %s</title></circle>\n",
           X(point.limit), Y(point.bubble), kDot, Hex(kFoundColour), point.limit, point.placement,
-          FormatNumber(point.makespan), FormatPercent(point.bubble), FormatPercent(point.gap));
+          FormatNumber(point.makespan), FormatPercent(point.bubble), FormatGap(point.gap));
     }
     return svg;
   }

@@ -161,7 +161,7 @@ std::string TradeOffText(const TradeOffCurve& curve, int columns) {
     std::string line =
         absl::StrFormat("%6d  %-15s %9s %7s %9s %6s ", point.limit, point.placement,
                         FormatShort(point.makespan, kDigits), FormatPercent(point.bubble),
-                        FormatShort(point.bound, kDigits), FormatPercent(point.gap));
+                        FormatShort(point.bound, kDigits), FormatGap(point.gap));
     size_t at = line.size();
     for (size_t i = 0; i < point.entries.size(); ++i) {
       const std::string name =
