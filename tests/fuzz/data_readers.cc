@@ -132,7 +132,9 @@ void TryChatTemplate(absl::string_view text) {
       {{"system", "s"}, {"user", "{{ x }}"}, {"assistant", "b"}},
       {{"tool", "t"}}};
   for (const std::vector<ChatMessage>& chat : chats) {
-    const auto pieces = (*render)(chat);
+    const auto prompt = render->prompt(chat);
+    if (!prompt.ok()) RequireRefusal(prompt.status());
+    const auto pieces = render->chat(chat);
     if (!pieces.ok()) {
       RequireRefusal(pieces.status());
       continue;

@@ -90,19 +90,10 @@ class Conversation {
   Conversation(const ChatFlags& flags, const LoadedModel& loaded)
       : flags_(flags), loaded_(loaded) {}
 
-  // The conversation up to where the assistant's next turn begins: what stands in front of the
-  // last turn that counts, with any turn there.
   absl::StatusOr<std::vector<int32_t>> PromptTokens() const {
-    std::vector<ChatMessage> messages = messages_;
-    messages.push_back({"assistant", "."});
-    const absl::StatusOr<std::vector<ChatPiece>> pieces =
-        loaded_.text->format.render_chat(messages);
-    if (!pieces.ok()) return pieces.status();
-    size_t last = pieces->size();
-    while (last > 0 && !(*pieces)[last - 1].counts) --last;
-    std::string text;
-    for (size_t i = 0; i + 1 < last; ++i) text += (*pieces)[i].text;
-    return Encode(*loaded_.text->tokenizer, text, SpecialTokens::kLeaveOut);
+    const absl::StatusOr<std::string> text = loaded_.text->format.render_prompt(messages_);
+    if (!text.ok()) return text.status();
+    return Encode(*loaded_.text->tokenizer, *text, SpecialTokens::kLeaveOut);
   }
 
   // The token behind `tokens`: computes those that do not continue what is kept, the last one at
@@ -142,7 +133,7 @@ int RunChat(const ChatFlags& flags) {
   if (!loaded.ok()) return Fail(loaded.status());
   if (absl::Status status = LoadText(flags.chat_template, &*loaded); !status.ok())
     return Fail(status);
-  if (!loaded->text || !loaded->text->format.render_chat) {
+  if (!loaded->text || !loaded->text->format.render_prompt) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
         loaded->model->path(), loaded->text ? " has no chat template" : " has no tokenizer.json",
         "; expected a folder with tokenizer.json and chat_template.jinja, or a chat_template in "

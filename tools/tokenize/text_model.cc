@@ -93,16 +93,18 @@ absl::Status AddChatTemplate(const fs::path& folder, const std::string& given,
     name = file;
   }
   if (config.chat_template.empty()) return absl::OkStatus();
-  absl::StatusOr<RenderChat> render =
+  absl::StatusOr<ChatTemplate> parsed =
       ParseChatTemplate(config.chat_template, name, {.bos = config.bos, .eos = config.eos});
-  if (!render.ok()) {
+  if (!parsed.ok()) {
     // Data without conversations need none; those with them are told why.
-    format->render_chat = [why = render.status()](const std::vector<ChatMessage>&) {
-      return absl::StatusOr<std::vector<ChatPiece>>(why);
+    format->render_chat = [why = parsed.status()](const std::vector<ChatMessage>&) { return why; };
+    format->render_prompt = [why = parsed.status()](const std::vector<ChatMessage>&) {
+      return why;
     };
     return absl::OkStatus();
   }
-  format->render_chat = *std::move(render);
+  format->render_chat = std::move(parsed->chat);
+  format->render_prompt = std::move(parsed->prompt);
   return absl::OkStatus();
 }
 

@@ -35,6 +35,12 @@ class Chat {
     return Pieces(rendered->text, ranges);
   }
 
+  absl::StatusOr<std::string> RenderPrompt(const std::vector<ChatMessage>& messages) const {
+    absl::StatusOr<Rendered> rendered = RenderFirst(messages, messages.size(), true);
+    if (!rendered.ok()) return rendered.status();
+    return std::move(rendered->text);
+  }
+
  private:
   // The first `count` messages.
   absl::StatusOr<Rendered> RenderFirst(const std::vector<ChatMessage>& messages, size_t count,
@@ -113,16 +119,20 @@ class Chat {
 
 }  // namespace
 
-absl::StatusOr<RenderChat> ParseChatTemplate(absl::string_view text, const std::string& name,
-                                             const SpecialWords& words) {
+absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std::string& name,
+                                               const SpecialWords& words) {
   absl::StatusOr<jinja::Template> parsed = jinja::Template::Parse(text);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ", chat template, ", parsed.status().message()));
   }
   const auto chat = std::make_shared<const Chat>(*std::move(parsed), name, words);
-  return RenderChat(
-      [chat](const std::vector<ChatMessage>& messages) { return chat->Render(messages); });
+  return ChatTemplate{
+      .chat = [chat](const std::vector<ChatMessage>& messages) { return chat->Render(messages); },
+      .prompt =
+          [chat](const std::vector<ChatMessage>& messages) {
+            return chat->RenderPrompt(messages);
+          }};
 }
 
 }  // namespace sluice

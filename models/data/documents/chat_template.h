@@ -14,13 +14,20 @@ struct SpecialWords {
   std::string eos;
 };
 
+// What a template writes.
+struct ChatTemplate {
+  RenderChat chat;
+  RenderPrompt prompt;  // as with add_generation_prompt=True; need not tell what counts
+};
+
 // The chat template of a Hugging Face folder (Jinja, as much of it as the templates of common models
-// use, see models/data/documents/jinja/README.md). Texts are those of transformers' apply_chat_template. What
-// counts is what stands between {% generation %} and {% endgeneration %}; in a template without
-// them, each turn of the assistant from where the prompt for it ends up to the text that ends a
-// turn. InvalidArgument names `name`, the line, and what is wrong or not supported.
-absl::StatusOr<RenderChat> ParseChatTemplate(absl::string_view text, const std::string& name,
-                                             const SpecialWords& words);
+// use, see models/data/documents/jinja/README.md). Texts are those of transformers'
+// apply_chat_template. What counts is what stands between {% generation %} and
+// {% endgeneration %}; in a template without them, each turn of the assistant from where the prompt
+// for it ends up to the text that ends a turn. InvalidArgument names `name`, the line, and what is
+// wrong or not supported.
+absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std::string& name,
+                                               const SpecialWords& words);
 
 }  // namespace sluice
 

@@ -24,12 +24,15 @@ struct ChatPiece {
 };
 using RenderChat =
     std::function<absl::StatusOr<std::vector<ChatPiece>>(const std::vector<ChatMessage>&)>;
+// A conversation up to where the assistant's next turn begins, which is for a model to write.
+using RenderPrompt = std::function<absl::StatusOr<std::string>(const std::vector<ChatMessage>&)>;
 
 // How a model reads text.
 struct TextFormat {
   const Tokenizer* tokenizer = nullptr;
-  std::string end = {};         // the word that ends a document; empty: none
-  RenderChat render_chat = {};  // empty: there is no template, and messages cannot be read
+  std::string end = {};             // the word that ends a document; empty: none
+  RenderChat render_chat = {};      // empty: there is no template, and messages cannot be read
+  RenderPrompt render_prompt = {};  // likewise
 };
 
 // Turns documents into tokens, those that do not count as WithoutCounting. A text has the tokens of

@@ -20,7 +20,7 @@ const std::vector<ChatMessage> kChat = {
 std::string Render(const std::string& text, const std::vector<ChatMessage>& chat = kChat) {
   const auto render = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
   if (!render.ok()) return std::string(render.status().message());
-  const auto pieces = (*render)(chat);
+  const auto pieces = render->chat(chat);
   if (!pieces.ok()) return std::string(pieces.status().message());
   std::string result;
   for (const ChatPiece& piece : *pieces) {
@@ -34,6 +34,46 @@ TEST(ChatTemplate, TurnsOfTheAssistantCountUpToTheirEnd) {
                    "{{ m.content | trim }}</e>\n{% endfor %}"
                    "{% if add_generation_prompt %}<assistant>{% endif %}"),
             "<s><user>a</e>\n<assistant>[b</e>]\n<user>c</e>\n<assistant>[d</e>]\n");
+}
+
+// What a model is given to go on from.
+std::string RenderPrompt(const std::string& text, const std::vector<ChatMessage>& chat) {
+  const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
+  if (!parsed.ok()) return std::string(parsed.status().message());
+  return parsed->prompt(chat).value_or("refused");
+}
+
+TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
+  const std::string text =
+      "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</e>\n{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const auto pieces = parsed->chat(kChat);
+  ASSERT_TRUE(pieces.ok()) << pieces.status();
+  std::string before;  // the piece
+  size_t done = 0;     // of the assistant's turns
+  for (const ChatPiece& piece : *pieces) {
+    if (piece.counts) {
+      done += 1;
+      const std::vector<ChatMessage> talk(kChat.begin(),
+                                          kChat.begin() + static_cast<int>(2 * done - 1));
+      EXPECT_EQ(RenderPrompt(text, talk), before);
+    }
+    before += piece.text;
+  }
+  EXPECT_EQ(done, 2u);
+}
+
+// As Mistral's, which writes the system's text into the last of the user's turns.
+TEST(ChatTemplate, APromptNeedNotTellWhoSaysWhat) {
+  const std::string text =
+      "{% set system = messages[0].content %}{% for m in messages[1:] %}"
+      "{% if m.role == 'user' %}[{{ system ~ '. ' if loop.last else '' }}{{ m.content }}]"
+      "{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}";
+  EXPECT_EQ(RenderPrompt(text, {{"system", "S"}, {"user", "a"}}), "[S. a]");
+  EXPECT_EQ(RenderPrompt(text, {{"system", "S"}, {"user", "a"}, {"assistant", "b"}, {"user", "c"}}),
+            "[a] b</s>[S. c]");
 }
 
 TEST(ChatTemplate, MarksSayWhatCounts) {
