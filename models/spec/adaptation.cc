@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -76,13 +78,29 @@ bool Lora::Targets(absl::string_view module) const {
 absl::StatusOr<Lora> ParseLora(absl::string_view text) {
   Lora lora;
   std::string key;
+  std::set<std::string> keys;
+  int targets = 0;
+  bool all_linear = false;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::pair<absl::string_view, absl::string_view> pair =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
     const bool more_targets = key == "targets" && !absl::StrContains(part, '=');
     if (!more_targets) key = std::string(pair.first);
-    absl::Status status = Take(key, more_targets ? part : pair.second, &lora);
+    const absl::string_view value = more_targets ? part : pair.second;
+    absl::Status status = Take(key, value, &lora);
     if (!status.ok()) return status;
+    if (!more_targets && !keys.insert(key).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--lora ", text, ": ", key, " is given twice; expected it once"));
+    }
+    targets += key == "targets" ? 1 : 0;
+    all_linear |= key == "targets" && value == kAllLinear;
+  }
+  if (all_linear && targets > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--lora ", text,
+                     ": expected targets=all-linear, which is every map, or names "
+                     "of maps, not both"));
   }
   return lora;
 }

@@ -281,11 +281,18 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
   return absl::OkStatus();
 }
 
-// Of a run that begins with random weights although the model has its own.
+// Of a run that begins with random weights although the model has its own, or although only an
+// adapter of them is saved.
 std::string NoteOnWeights(const TrainQuestion& question) {
   const Saving& saving = question.options.saving;
+  if (!saving.init.empty() || !saving.resume.empty()) return "";
   const std::string folder = FolderOfWeights(question.model);
-  if (folder.empty() || !saving.init.empty() || !saving.resume.empty()) return "";
+  if (folder.empty()) {
+    if (!NamesFile(question.model) || !question.adaptation.lora.has_value()) return "";
+    return absl::StrCat("note: ", question.model.model,
+                        " has no weights, and the adapter is one of random weights, which are not "
+                        "saved; for those of a model add --init FOLDER");
+  }
   return absl::StrCat(
       "note: --model says what the model looks like, and the run begins with random ",
       "weights; for those in ", folder, " add --init ", folder);

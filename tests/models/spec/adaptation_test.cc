@@ -36,6 +36,13 @@ TEST(ParseLoraTest, RefusesWhatItCannotUseByName) {
   }
 }
 
+TEST(ParseLoraTest, RefusesWhatContradictsItself) {
+  for (const char* text : {"r=2,r=3", "targets=q_proj,targets=v_proj", "targets=all-linear,q_proj",
+                           "targets=q_proj,all-linear"}) {
+    EXPECT_FALSE(ParseLora(text).ok()) << text;
+  }
+}
+
 TEST(LoraTest, TargetsTheLastPartsOfNames) {
   const Lora lora = {.targets = {"q_proj", "mlp.up_proj", "model.layers.1.mlp.down_proj"}};
   EXPECT_TRUE(lora.Targets("model.layers.0.self_attn.q_proj"));

@@ -46,6 +46,9 @@ TEST_F(TrainCommandTest, AModelWhoseWeightsAreNotTakenIsNoted) {
   EXPECT_EQ(said("--resume " + other), "");
   std::filesystem::remove(model + "/model.safetensors");
   EXPECT_EQ(said("--model " + model), "");
+  // Only an adapter is saved, which is of no use without the weights that it was trained beside.
+  EXPECT_THAT(said(absl::StrCat("--model ", model, " --lora r=2")),
+              HasSubstr(model + " has no weights, and the adapter is one of random weights"));
 }
 
 TEST_F(TrainCommandTest, TiedWeightsStartOnAnyNumberOfStages) {
@@ -142,6 +145,28 @@ TEST_F(TrainCommandTest, EachOfSeveralPromptsHasItsOwnText) {
   ASSERT_EQ(together.size(), 3);
   EXPECT_EQ(texts("--prompt And"), std::vector<std::string>{together[0]});
   EXPECT_NE(together[0], "");
+}
+
+// Mistral's template writes the system's text into the last of the user's turns, whether or not it
+// marks the assistant's.
+TEST_F(TrainCommandTest, ChatSaysTheSystemsTextWhereverTheTemplateWritesIt) {
+  Summary("--steps 1 --save " + folder_ / "out");
+  WriteBytes(folder_ / "out/latest/tokenizer.json", kThreeWords);
+  for (const char* answer :
+       {"{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}"}) {
+    WriteBytes(folder_ / "t.jinja",
+               absl::StrCat("{% for m in messages[1:] %}{% if m.role == 'user' %}n",
+                            "{% if loop.last %}{{ messages[0].content }}{% endif %}{{ m.content }}",
+                            "{% else %}", answer, "{% endif %}{% endfor %}"));
+    // The number of tokens that the model is given shows in what is said when there is no room.
+    const int status =
+        std::system(absl::StrCat("echo d | ", SluiceProgram(), " chat --load ", folder_ / "out",
+                                 " --chat-template ", folder_ / "t.jinja",
+                                 " --system AAAA --context 5 2>", folder_ / "err")
+                        .c_str());
+    EXPECT_EQ(WEXITSTATUS(status), kExitBadInput);
+    EXPECT_THAT(ReadBytes(folder_ / "err"), HasSubstr("the conversation has 6 tokens")) << answer;
+  }
 }
 
 // The weights of the byte `byte` in a model's file become so large that its norm overflows.
