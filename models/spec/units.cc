@@ -32,8 +32,8 @@ constexpr Unit kByteUnits[] = {{"B", 1},
 constexpr Unit kBandwidthUnits[] = {
     {"B/s", 1},     {"kB/s", 1e3},    {"MB/s", 1e6},           {"GB/s", 1e9},
     {"TB/s", 1e12}, {"KiB/s", kKibi}, {"MiB/s", kKibi* kKibi}, {"GiB/s", kKibi* kKibi* kKibi}};
-constexpr Unit kTimeUnits[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
-                               {"µs", 1e-6}, {"ns", 1e-9}, {"min", 60}};
+constexpr Unit kTimeUnits[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6}, {"µs", 1e-6},
+                               {"ns", 1e-9}, {"min", 60},  {"m", 60},    {"h", 3600}};
 
 absl::Status Bad(absl::string_view text, const char* what, absl::Span<const Unit> units) {
   const auto append = [](std::string* out, const Unit& unit) { out->append(unit.name); };
@@ -103,7 +103,21 @@ absl::StatusOr<double> ParseBandwidth(absl::string_view text) {
 }
 
 absl::StatusOr<double> ParseSeconds(absl::string_view text) {
-  return Parse(text, "a time", kTimeUnits);
+  constexpr char kWhat[] = "a time";
+  absl::string_view rest = absl::StripAsciiWhitespace(text);
+  double sum = 0;
+  bool several = false;
+  do {
+    const size_t unit = UnitStart(rest);
+    const absl::string_view part = rest.substr(0, rest.find_first_of("0123456789.", unit));
+    rest.remove_prefix(part.size());
+    several |= !rest.empty();
+    const absl::StatusOr<double> seconds = Parse(part, kWhat, kTimeUnits);
+    if (!seconds.ok() || (several && unit == absl::StripAsciiWhitespace(part).size()))
+      return Bad(text, kWhat, kTimeUnits);
+    sum += *seconds;
+  } while (!rest.empty());
+  return std::isfinite(sum) ? absl::StatusOr<double>(sum) : Bad(text, kWhat, kTimeUnits);
 }
 
 absl::StatusOr<double> ParseTimeLimit(absl::string_view text) {

@@ -14,7 +14,7 @@ namespace sluice {
 // bandwidth) less than 1: no link is that slow, and times over it would not be finite.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);     // "80GiB", "512MB", "1e9"
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);  // bytes/s: "12GB/s", "900MiB/s"
-absl::StatusOr<double> ParseSeconds(absl::string_view text);    // "5us", "1.5ms", "30s"
+absl::StatusOr<double> ParseSeconds(absl::string_view text);    // "5us", "30s", "5min", "1h30m"
 // The same, but what is less than a nanosecond leaves no time for anything.
 absl::StatusOr<double> ParseTimeLimit(absl::string_view text);
 

@@ -1,19 +1,19 @@
 // Cluster files, read and written.
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/json_fields.h"
+#include "partitioner/costs/link_limits.h"
 
 namespace sluice {
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 20;
-constexpr double kPositive = std::numeric_limits<double>::min();
 
 int Count(const char* field, JsonFields* fields) {
   const int64_t count = fields->Integer(field, 1);
@@ -31,8 +31,8 @@ Link ReadLink(const nlohmann::json& json, absl::string_view file, const char* fi
   }
   JsonFields inner(json[field], std::string(file), field);
   inner.RefuseOthers({"bandwidth", "latency"});
-  link.bandwidth = inner.Number("bandwidth", kPositive);
-  if (inner.Has("latency")) link.latency = inner.Number("latency");
+  link.bandwidth = inner.Number("bandwidth", kLeastBandwidth);
+  if (inner.Has("latency")) link.latency = inner.Number("latency", 0, kMostLatency);
   fields->Merge(inner.status());
   return link;
 }
@@ -48,7 +48,10 @@ absl::StatusOr<DeviceSpec> ReadKind(const nlohmann::json& kind, absl::string_vie
   const std::string name = fields->String("device");
   absl::StatusOr<DeviceSpec> built_in = BuiltInDevice(name);
   if (!built_in.ok())
-    fields->Fail("device", absl::StrCat("is '", name, "'; ", built_in.status().message()));
+    fields->Fail(
+        "device",
+        absl::StrCat("is '", name, "'; expected ", absl::StrJoin(BuiltInDeviceNames(), ", "),
+                     ", or an object that describes one, as in a device's own FILE.json"));
   if (!fields->status().ok()) return fields->status();
   return built_in;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "partitioner/costs/json_fields.h"
+#include "partitioner/costs/link_limits.h"
 
 namespace sluice {
 namespace {
@@ -141,9 +142,10 @@ absl::StatusOr<DeviceSpec> ParseDevice(absl::string_view json, absl::string_view
   device.memory_bandwidth = fields.Number("memory_bandwidth", kPositive);
   ReadMemory(&fields, &device);
   if (fields.Has("link_bandwidth")) {
-    device.link.bandwidth = fields.Number("link_bandwidth", kPositive);
+    device.link.bandwidth = fields.Number("link_bandwidth", kLeastBandwidth);
   }
-  if (fields.Has("link_latency")) device.link.latency = fields.Number("link_latency");
+  if (fields.Has("link_latency"))
+    device.link.latency = fields.Number("link_latency", 0, kMostLatency);
   ReadEfficiencies(&fields, &device);
   if (!fields.status().ok()) return fields.status();
   return device;

@@ -55,12 +55,16 @@ std::string JsonFields::String(const char* field) {
   return value->get<std::string>();
 }
 
-double JsonFields::Number(const char* field, double least) {
+double JsonFields::Number(const char* field, double least, double most) {
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return 0;
   const double number = value->is_number() ? value->get<double>() : std::nan("");
   if (!std::isfinite(number) || number < least) {
     Fail(field, absl::StrCat("is ", ShowJson(*value), "; expected a number of at least ", least));
+    return 0;
+  }
+  if (number > most) {
+    Fail(field, absl::StrCat("is ", ShowJson(*value), "; expected a number of at most ", most));
     return 0;
   }
   return number;

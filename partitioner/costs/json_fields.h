@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -27,8 +28,9 @@ class JsonFields {
   // Fails for a field that is not among `known`.
   void RefuseOthers(std::initializer_list<const char*> known);
   std::string String(const char* field);
-  // Finite, at least `least`.
-  double Number(const char* field, double least = 0);
+  // Finite, at least `least`, at most `most`.
+  double Number(const char* field, double least = 0,
+                double most = std::numeric_limits<double>::infinity());
   int64_t Integer(const char* field, int64_t least = 0);
   bool Bool(const char* field);
   // A non-empty array of objects; null where it is not.

@@ -13,7 +13,9 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kTwoKinds[] = R"({"name": "mixed",
   "devices": [{"device": "a100", "count": 8},
@@ -56,11 +58,20 @@ TEST(Cluster, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(Refusal("\"count\": 8", "\"count\": 0"), HasSubstr("field 'devices[0].count' is 0"));
   EXPECT_THAT(Refusal("\"count\": 8", "\"count\": 9999999"), HasSubstr("devices[0].count"));
   EXPECT_THAT(Refusal("\"a100\"", "\"a101\""), HasSubstr("field 'devices[0].device' is 'a101'"));
+  // A processor is measured, and no cluster has this one.
+  EXPECT_THAT(Refusal("\"a100\"", "\"cpu\""),
+              AllOf(HasSubstr("is 'cpu'; expected a100, "), HasSubstr(", or an object"),
+                    Not(HasSubstr(", cpu"))));
   EXPECT_THAT(Refusal("\"a100\"", "7"), HasSubstr("field 'devices[0].device' is 7"));
   EXPECT_THAT(Refusal("\"fp32_flops\": 1e12", "\"fp32_flops\": -1"),
               HasSubstr("c.json, devices[1].device: field 'fp32_flops' is -1"));
   EXPECT_THAT(Refusal("\"bandwidth\": 2e11", "\"bandwidth\": 0"),
               HasSubstr("field 'inside.bandwidth' is 0"));
+  // As --bandwidth and --latency.
+  EXPECT_THAT(Refusal("\"bandwidth\": 2e10", "\"bandwidth\": 1e-300"),
+              HasSubstr("field 'between.bandwidth' is 1e-300; expected a number of at least 1"));
+  EXPECT_THAT(Refusal("\"latency\": 5e-6", "\"latency\": 1e300"),
+              HasSubstr("'between.latency' is 1e+300; expected a number of at most 1e+06"));
   EXPECT_THAT(Refusal("{\"bandwidth\": 2e10, \"latency\": 5e-6}", "3"),
               HasSubstr("field 'between' must be an object"));
   EXPECT_THAT(Refusal("\"between\"", "\"betwixt\""), HasSubstr("field 'betwixt' is not known"));

@@ -23,6 +23,9 @@ TEST(Units, AreReadAsPeopleTypeThem) {
   EXPECT_DOUBLE_EQ(*ParseSeconds("1.5ms"), 1.5e-3);
   EXPECT_DOUBLE_EQ(*ParseSeconds("0"), 0);
   EXPECT_DOUBLE_EQ(*ParseSeconds("2e-3s"), 2e-3);
+  EXPECT_DOUBLE_EQ(*ParseSeconds("5m"), 300);
+  EXPECT_DOUBLE_EQ(*ParseSeconds("5min"), 300);
+  EXPECT_DOUBLE_EQ(*ParseSeconds("1h30m1.5s"), 5401.5);
 }
 
 TEST(Units, RefuseWhatIsNotAQuantity) {
@@ -37,7 +40,8 @@ TEST(Units, RefuseWhatIsNotAQuantity) {
   EXPECT_DOUBLE_EQ(*ParseBandwidth("1"), 1);
   EXPECT_FALSE(ParseBandwidth("12GB").ok());
   EXPECT_FALSE(ParseSeconds("-1s").ok());
-  EXPECT_FALSE(ParseSeconds("5m").ok());
+  for (const char* text : {"1h30", "30 1s", "1h-30m", "1h 30", "1e308m1e308s", "s", "1.2.3s"})
+    EXPECT_FALSE(ParseSeconds(text).ok()) << text;
   EXPECT_DOUBLE_EQ(*ParseTimeLimit("1us"), 1e-6);
   EXPECT_DOUBLE_EQ(*ParseTimeLimit("1e308"), 1e308);
   for (const char* text : {"0", "0s", "1e-320", "0.9ns", "soon"})

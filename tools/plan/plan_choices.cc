@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/layer_cost.h"
+#include "partitioner/costs/link_limits.h"
 
 namespace sluice {
 namespace {
@@ -103,13 +104,11 @@ absl::Status ReadGap(const std::string& text, double* gap) {
   return absl::OkStatus();
 }
 
-// As far as a graph's own times go. Sums of longer ones may not be finite.
 absl::StatusOr<double> ParseLatency(absl::string_view text) {
-  constexpr double kMost = 1e6;
   absl::StatusOr<double> seconds = ParseSeconds(text);
-  if (!seconds.ok() || *seconds <= kMost) return seconds;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is longer than any link takes; expected at most ", kMost, " s"));
+  if (!seconds.ok() || *seconds <= kMostLatency) return seconds;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is longer than any link takes; expected at most ", kMostLatency, " s"));
 }
 
 absl::Status CheckCount(const char* flag, const std::optional<int>& value) {

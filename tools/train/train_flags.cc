@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "models/spec/units.h"
 #include "partitioner/costs/layer_cost.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/saving/save_outcome.h"
@@ -337,11 +338,14 @@ void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
 }
 
 absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
-  absl::Duration timeout;
-  if (!absl::ParseDuration(text, &timeout) || timeout <= absl::ZeroDuration() ||
-      timeout == absl::InfiniteDuration()) {
+  const absl::StatusOr<double> seconds = ParseTimeLimit(text);
+  if (!seconds.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--timeout: ", seconds.status().message()));
+  }
+  const absl::Duration timeout = absl::Seconds(*seconds);
+  if (timeout == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--timeout ", text, ": expected a time such as 30s or 5m"));
+        absl::StrCat("--timeout ", text, ": expected a time such as 30s or 5min"));
   }
   return timeout;
 }

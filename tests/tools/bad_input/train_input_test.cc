@@ -141,7 +141,7 @@ std::vector<BadInput> TrainInputs() {
        With("--schedule @/table.csv"),
        kExitInvalidTimetable,
        {"table.csv", "0B0", "schedule check"}},
-      {"TimeoutWithoutUnit", With("--timeout 30"), kExitBadInput, {"--timeout 30", "30s"}},
+      {"TimeoutOfAnotherUnit", With("--timeout 30x"), kExitBadInput, {"--timeout: '30x'", "min"}},
       {"TraceStepsBackwards",
        With("--trace /dev/null --trace-steps 5-3"),
        kExitBadInput,
