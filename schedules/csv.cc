@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -124,14 +123,27 @@ bool CellReader::ReadPair(absl::string_view cell, std::vector<Action>& row) {
   return true;
 }
 
+// What is printed as it is are the characters that cells can have; others, such as a space of
+// another kind that looks like one, show their bytes.
+std::string ShowCell(absl::string_view cell) {
+  std::string shown;
+  for (const char c : cell) {
+    if (absl::ascii_isprint(static_cast<unsigned char>(c))) {
+      shown.push_back(c);
+    } else {
+      absl::StrAppend(&shown, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    }
+  }
+  return shown;
+}
+
 absl::Status CellError(absl::string_view name, size_t line, size_t column, size_t cell_number,
                        absl::string_view cell, const std::string& why) {
   constexpr size_t kShown = 40;
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": line ", line, ", column ", column, " (cell ", cell_number, "): '",
-                   absl::CHexEscape(cell.substr(0, kShown)), cell.size() > kShown ? "..." : "",
-                   "' is not an action: ", why,
-                   "; expected one like 2F0, 1SEND_B3, 0REDUCE_GRAD or (0F7;7B3)", kOverlap));
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": line ", line, ", column ", column, " (cell ", cell_number, "): '",
+      ShowCell(cell.substr(0, kShown)), cell.size() > kShown ? "..." : "", "' is not an action: ",
+      why, "; expected one like 2F0, 1SEND_B3, 0REDUCE_GRAD or (0F7;7B3)", kOverlap));
 }
 
 // The rank of each stage: the one with most of its actions (sends and receives only count where

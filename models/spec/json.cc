@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/show_text.h"
 
 namespace sluice {
 namespace {
@@ -49,7 +49,7 @@ std::string Reason(const nlohmann::detail::exception& error) {
   }
   // It quotes what it read, which may be long and need not be printable.
   const bool cut = what.size() > kLongestReason;
-  return absl::StrCat("not valid JSON: ", absl::CHexEscape(what.substr(0, kLongestReason)),
+  return absl::StrCat("not valid JSON: ", ShowText(what.substr(0, kLongestReason)),
                       cut ? "..." : "");
 }
 

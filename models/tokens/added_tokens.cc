@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/show_text.h"
 #include "models/tokens/text/unicode.h"
 
 namespace sluice {
@@ -43,7 +43,7 @@ size_t SpaceAtStart(absl::string_view text) {
 }  // namespace
 
 absl::Status AddedTokenFinder::Add(absl::string_view text, const AddedToken& token) {
-  const std::string shown = absl::CHexEscape(token.content);
+  const std::string shown = ShowText(token.content);
   if (text.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the normalizer leaves nothing of the added token '", shown, "'"));
@@ -66,7 +66,7 @@ absl::Status AddedTokenFinder::Add(absl::string_view text, const AddedToken& tok
   if (token_of_[node] >= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the normalizer makes the added tokens '", shown, "' and '",
-                     absl::CHexEscape(tokens_[token_of_[node]].content), "' one text"));
+                     ShowText(tokens_[token_of_[node]].content), "' one text"));
   }
   token_of_[node] = static_cast<int>(tokens_.size());
   tokens_.push_back(token);

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "models/spec/show_text.h"
 #include "models/tokens/byte_characters.h"
 #include "models/tokens/text/unicode.h"
 
@@ -197,7 +197,7 @@ absl::Status Bpe::Start(absl::string_view part, BpeScratch* scratch) const {
       return absl::InvalidArgumentError(absl::StrCat(
           "the text has a character that is no word of the vocabulary, and neither is the unknown "
           "token that should stand for it, '",
-          absl::CHexEscape(unknown_), "'"));
+          ShowText(unknown_), "'"));
     }
     if (!fuse_unknown_) add_unknown();
     unknown_waits = true;

@@ -130,7 +130,7 @@ TEST(TimetableCsv, NamesLineAndColumnOfWhatItCannotRead) {
       {"(0F0;0Z0)OVERLAP_F_B\n", "what stands after its stage is no operation"},
       {"\x7f"
        "ELF\x02\x01\n",
-       R"(line 1, column 1 (cell 1): '\x7f\x45LF\x02\x01')"},
+       R"(line 1, column 1 (cell 1): '\x7fELF\x02\x01')"},
       {"", "t.csv: line 1, column 1: no timetable: the file is empty"},
       {"\r\n", "the file is empty"},
       {"0F0,0B0\n\n1F0,1B0\n", "t.csv: line 2, column 1: this line has no stage of its own"},

@@ -1,8 +1,8 @@
 #include "models/tokens/definition/json_field.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "models/spec/json.h"
+#include "models/spec/show_text.h"
 #include "models/tokens/text/unicode.h"
 
 namespace sluice {
@@ -19,7 +19,7 @@ constexpr size_t kLongestName = 60;
 
 JsonField JsonField::At(const std::string& name) const {
   JsonField field = *this;
-  const std::string shown = absl::CHexEscape(name.substr(0, kLongestName));
+  const std::string shown = ShowText(name.substr(0, kLongestName));
   field.path_ = path_.empty() ? shown : absl::StrCat(path_, ".", shown);
   field.value_ = &Null();
   if (!value_->is_object()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/spec/show_text.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -116,6 +117,21 @@ TEST(ParseJsonObjectTest, NamesTheFileAndWhatWasExpected) {
   EXPECT_EQ(error("[1]"), "x.json: not a JSON object (its type is array); expected one {...}");
   EXPECT_THAT(error("{"), StartsWith("x.json: not a JSON object (line 1, column 2: not valid"));
   EXPECT_THAT(error("{"), HasSubstr("); expected one {...}"));
+}
+
+TEST(ParseJsonTest, ShowsWhatItReadAsItIs) {
+  EXPECT_THAT(std::string(ParseJson(R"({"a": "größe"} tra)").status().message()),
+              HasSubstr(R"(last read: '"größe"} tra'; expected end of input)"));
+}
+
+TEST(ShowTextTest, EscapesOnlyWhatCannotBePrinted) {
+  EXPECT_EQ(ShowText("\"größe\" 'C:\\x' 0F0"), "\"größe\" 'C:\\x' 0F0");
+  EXPECT_EQ(ShowText("a\nb\x1b[0m"), "a\\nb\\u001b[0m");
+  EXPECT_EQ(ShowText("a\xff"
+                     "0"),
+            "a\xEF\xBF\xBD"
+            "0");
+  EXPECT_EQ(ShowText(""), "");
 }
 
 // Lines of the program's sources that call a parser of nlohmann's, as "FILE: LINE".

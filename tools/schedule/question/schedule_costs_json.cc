@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/json.h"
+#include "models/spec/show_text.h"
 #include "tools/schedule/question/json_position.h"
 
 namespace sluice {
@@ -110,9 +110,8 @@ absl::Status CostsReader::Collect() {
       std::string names;
       for (const Field& field : kFields)
         absl::StrAppend(&names, names.empty() ? "" : ", ", field.name);
-      return ErrorIn(
-          name, -1,
-          absl::StrCat("'", absl::CHexEscape(name), "' is not a field; there are ", names));
+      return ErrorIn(name, -1,
+                     absl::StrCat("'", ShowText(name), "' is not a field; there are ", names));
     }
     absl::StatusOr<Values> values = ReadField(*known, value);
     if (!values.ok()) return values.status();
