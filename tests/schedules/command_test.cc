@@ -112,6 +112,12 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("check " + folder_, "is a directory; expected a file");
   ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
                  "bad.csv: line 2, column 5 (cell 2): '1X0' is not an action");
+  ExpectBadInput("check " + Write("quoted.csv", "\"0F0\",0B0\n"),
+                 "quoted.csv: line 1, column 1 (cell 1): '\"0F0\"' is not an action");
+  ExpectBadInput("check " + Write("marked.csv",
+                                  "\xEF\xBB\xBF"
+                                  "0F0,0B0\n"),
+                 "'\\xef\\xbb\\xbf0F0' is not an action");
   ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");
   ExpectBadInput("compare -p 4", "needs -p/--ranks and -m/--micro-batches");
   ExpectBadInput("", "'sluice schedule' needs a command; there are: list, show, ");
@@ -141,6 +147,20 @@ TEST_F(ScheduleCommand, RefusesBadCostFiles) {
   for (const auto& [text, message] : cases) {
     ExpectBadInput("show 1f1b -p 2 -m 4 --costs " + Write("costs.json", text), message);
   }
+}
+
+// No gap can be told from a bound of 0.
+TEST_F(ScheduleCommand, AGapIsOfABoundAboveZero) {
+  const std::string free_pairs = "show dualpipev -p 2 -m 4 --cost overlap=0 ";
+  const json report = json::parse(Run(free_pairs + "--json").out);
+  EXPECT_EQ(report["lower_bound"], 9);
+  EXPECT_EQ(report["gap"], 1.0);
+  const std::string only_pairs = "dualpipev -p 2 -m 4 --cost F=0,B=0,overlap=1 ";
+  const json none = json::parse(Run("show " + only_pairs + "--json").out);
+  EXPECT_EQ(none["lower_bound"], 0);
+  EXPECT_EQ(none["gap"], nullptr);
+  EXPECT_THAT(Run("show " + only_pairs).out, HasSubstr("bound 0  gap unknown\n"));
+  EXPECT_THAT(Run("compare " + only_pairs).out, HasSubstr("unknown"));
 }
 
 // Flags are checked also where the answer does not need their values.
@@ -287,12 +307,26 @@ TEST_F(ScheduleCommand, RefusesFlagsWithoutEffect) {
   ExpectBadInput("show 1f1b -p 4 -m 8 --width 700 --format csv",
                  "is for --format text or svg, not for csv");
   ExpectBadInput("show 1f1b -p 4 -m 8 --width 100 --format svg", "at least 320 pixels");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --cost RECOMPUTE=0.5",
+                 "RECOMPUTE has no effect without --recompute");
   ExpectBadInput("show 1f1b -p 4 -m 8 --time-limit 1s", "search of schedule auto");
   ExpectBadInput("compare 1f1b zb-h1 -p 4 -m 8 --time-limit 1s", "search of schedule auto");
   EXPECT_EQ(Run("compare auto 1f1b -p 2 -m 2 --time-limit 1s").exit_code, 0);
+  ExpectBadInput("compare 1f1b gpipe -p 2 -m 4 --group 2",
+                 "--group 2: none of 1f1b, gpipe has groups; leave --group out");
+  EXPECT_EQ(Run("compare 1f1b interleaved -p 2 -m 4 --group 2").exit_code, 0);
   EXPECT_THAT(Run("show 1f1b -p 4 -m 8 --format svg --width 700 --title 'Figure 1'").out,
               HasSubstr(">Figure 1<"));
   EXPECT_EQ(Run("show 1f1b -p 4 -m 8 --format svg --title ''").exit_code, 0);
+}
+
+// What keeps several schedules out is said once, with their names.
+TEST_F(ScheduleCommand, ComparisonSaysOnceWhatIsWrong) {
+  const Outcome outcome = Run("compare -p 3 -m 4 --costs " + Write("c.json", R"({"F":[1,2,3]})"));
+  EXPECT_EQ(outcome.exit_code, 0);
+  const std::string why = "F has 3 values, expected 6; left out: interleaved, ";
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(why), HasSubstr("left out: chimera\n")));
+  EXPECT_EQ(outcome.err.find("F has 3"), outcome.err.rfind("F has 3"));
 }
 
 TEST_F(ScheduleCommand, TablesFitIntoEightyColumns) {
@@ -334,6 +368,9 @@ TEST_F(ScheduleCommand, DrawsStagesOfSeveralRanks) {
   const std::string path = Path("rows.csv");
   EXPECT_EQ(Run("show 1f1b -m 12 --stage-replicas 3,1 --format csv -o " + path).exit_code, 0);
   EXPECT_EQ(json::parse(Run("show " + path + " --stage-replicas 3,1 --json").out)["makespan"], 45);
+  EXPECT_THAT(Run("show 1f1b -m 12 --stage-replicas 3,1 --format csv").err,
+              HasSubstr("a row for each of 2 stages, not for each of 4 ranks; who reads it must "
+                        "be given --stage-replicas 3,1"));
   ExpectBadInput("show " + path + " --stage-replicas 1,1,1", "2 stages in 2 rows");
   ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,x", "expected the ranks of each stage");
   ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,0", "expected the ranks of each stage");

@@ -159,6 +159,12 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
                                          : GivenCosts::FromFile(flags.costs_file);
   if (!costs.ok()) return costs.status();
   asked.costs = *std::move(costs);
+  // A file may have RECOMPUTEs of its own.
+  if (asked.costs.prices_recompute() && !flags.recompute && !NamesFile(flags.what) &&
+      !NamesFile(flags.against)) {
+    return absl::InvalidArgumentError(
+        "--cost: RECOMPUTE has no effect without --recompute; give that, or leave it out");
+  }
   if (flags.time_limit.empty()) return asked;
   const absl::StatusOr<double> seconds = ParseTimeLimit(flags.time_limit);
   if (!seconds.ok()) {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -32,6 +34,19 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQue
   return Comparison{.table = std::move(priced->table), .run = *std::move(run)};
 }
 
+// Refuses a flag that none of the schedules takes; where some do, the others ignore it.
+absl::Status CheckTaken(const CompareQuestion& question) {
+  if (question.names.empty() || !question.asked.group.has_value()) return absl::OkStatus();
+  for (const std::string& name : question.names) {
+    const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
+    // Whoever names what there is not is told so later.
+    if (!entry.ok() || (*entry)->takes_group) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--group ", *question.asked.group, ": none of ",
+                                                 absl::StrJoin(question.names, ", "),
+                                                 " has groups; leave --group out"));
+}
+
 std::vector<std::string> NamesOf(const CompareQuestion& question) {
   if (!question.names.empty()) return question.names;
   std::vector<std::string> names;
@@ -40,9 +55,17 @@ std::vector<std::string> NamesOf(const CompareQuestion& question) {
   return names;
 }
 
+// Says each thing that is wrong once, with the schedules that are left out for it.
+void PrintLeftOut(const std::vector<std::pair<absl::Status, std::vector<std::string>>>& failures) {
+  for (const auto& [why, names] : failures) {
+    PrintError(absl::Status(
+        why.code(), absl::StrCat(why.message(), "; left out: ", absl::StrJoin(names, ", "))));
+  }
+}
+
 absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& question) {
   std::vector<Comparison> lines;
-  absl::Status first_failure;
+  std::vector<std::pair<absl::Status, std::vector<std::string>>> failures;
   for (const std::string& name : NamesOf(question)) {
     absl::StatusOr<Comparison> line = CompareOne(name, question.asked);
     if (line.ok()) {
@@ -58,10 +81,17 @@ absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& questi
       continue;
     }
     if (!question.names.empty()) return line.status();
-    first_failure.Update(line.status());
-    if (!lines.empty()) PrintError(line.status());
+    const auto same = std::find_if(failures.begin(), failures.end(), [&](const auto& failure) {
+      return failure.first == line.status();
+    });
+    if (same == failures.end()) {
+      failures.push_back({line.status(), {name}});
+    } else {
+      same->second.push_back(name);
+    }
   }
-  if (lines.empty()) return first_failure;
+  if (lines.empty()) return failures.front().first;
+  PrintLeftOut(failures);
   return lines;
 }
 
@@ -102,6 +132,7 @@ absl::Status CompareSchedules(const CompareQuestion& question) {
     return absl::InvalidArgumentError(
         "compare draws only with --memory-sweep; 'sluice schedule show' draws one timetable");
   }
+  if (absl::Status taken = CheckTaken(question); !taken.ok()) return taken;
   const absl::StatusOr<std::vector<Comparison>> lines = CompareAll(question);
   if (!lines.ok()) return lines.status();
   absl::Status written = WriteOutput(question.view.output, FormatLines(*lines, question.view));

@@ -1,12 +1,17 @@
 #include "tools/schedule/answer/schedule_show.h"
 
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
 #include "schedules/render/render.h"
+#include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_dealt.h"
 #include "tools/schedule/answer/schedule_page.h"
@@ -82,11 +87,20 @@ absl::StatusOr<std::string> FormatPriced(const PricedTimetable& priced,
   return FormatRun(*run, priced.table, priced.costs, question.view);
 }
 
+// A file has no place for the ranks of a stage.
+void NoteRows(const std::vector<int>& members) {
+  PrintNotice(absl::StrCat(
+      "note: the CSV has a row for each of ", members.size(), " stages, not for each of ",
+      std::accumulate(members.begin(), members.end(), 0),
+      " ranks; who reads it must be given --stage-replicas ", absl::StrJoin(members, ",")));
+}
+
 absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
   const absl::StatusOr<DealtSchedule> dealt = DealSchedule(question);
   if (!dealt.ok()) return dealt.status();
   const ShownSchedule& shown = dealt->shown;
   if (question.view.format == ScheduleFormat::kCsv) {
+    NoteRows(question.asked.stage_members);
     return FormatTimetableCsv(dealt->table, dealt->line_end);
   }
   if (question.view.format == ScheduleFormat::kHtml) return PageOf({shown});

@@ -30,6 +30,8 @@ class GivenCosts {
 
   // Whether one of the two flags was given.
   bool given() const { return file_.has_value() || !uniform_.empty(); }
+  // Whether --cost says what a RECOMPUTE takes.
+  bool prices_recompute() const { return uniform_.contains("RECOMPUTE"); }
   // The path of --costs; null without it.
   const std::string* file() const { return file_.has_value() ? &file_->name() : nullptr; }
 
