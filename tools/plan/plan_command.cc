@@ -31,7 +31,7 @@ namespace {
 enum class PlanFormat { kText, kJson, kSvg, kMegatron, kTorchTitan };
 
 PlanFormat FormatOf(const PlanFlags& flags) {
-  const bool json_file = flags.format == "text" && absl::EndsWith(flags.output, ".json");
+  const bool json_file = !flags.format_given && absl::EndsWith(flags.output, ".json");
   if (flags.json || flags.format == "json" || json_file) return PlanFormat::kJson;
   if (flags.format == "svg") return PlanFormat::kSvg;
   if (flags.format == "torchtitan") return PlanFormat::kTorchTitan;
@@ -52,11 +52,7 @@ std::optional<TorchTitanFile> TorchTitanFileOf(const std::string& output) {
 
 // Refuses the flags that have no effect on the format that is asked for.
 absl::Status RefuseUnused(const PlanFlags& flags) {
-  if (FormatOf(flags) == PlanFormat::kSvg) {
-    if (flags.width.value_or(kLeastSvgWidth) >= kLeastSvgWidth) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--width ", *flags.width, ": an SVG is at least ", kLeastSvgWidth, " pixels wide"));
-  }
+  if (FormatOf(flags) == PlanFormat::kSvg) return absl::OkStatus();
   const char* unused = flags.width ? "--width" : flags.title ? "--title" : nullptr;
   if (unused == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -131,6 +127,16 @@ absl::Status CheckTorchTitanFile(const std::string& output) {
   return absl::OkStatus();
 }
 
+// Notes the flags that change nothing, since nobody is there to share with.
+void NoteUnused(const PlanQuestion& question) {
+  const bool replicas = question.data_parallel != 1, shared = question.tensor_parallel != 1;
+  const auto note = [](const char* flag, const char* needs) {
+    PrintNotice(absl::StrCat("note: ", flag, " has no effect without ", needs));
+  };
+  if (question.sequence_parallel && !shared) note("--sequence-parallel", "--tensor-parallel");
+  if (question.overlap_sync && !replicas) note("--overlap-sync", "--data-parallel");
+}
+
 absl::Status RunPlan(const PlanFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   const bool torchtitan = FormatOf(flags) == PlanFormat::kTorchTitan;
@@ -140,6 +146,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
   if (absl::Status ok = RefuseUnused(flags); !ok.ok()) return ok;
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return question.status();
+  NoteUnused(*question);
   if (question->measures_processor()) {
     NoteSlowBFloat16("cpu", question->dtype.value_or(DType::kFloat32));
   }

@@ -5,13 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "partitioner/costs/device.h"
+#include "schedules/render/render.h"
 #include "tools/train/model_flags.h"
 
 // Flags are added in the order in which --help shows them.
 namespace sluice {
 namespace {
 
-constexpr int kMostSvgWidth = 10000;
+constexpr int kMostSvgWidth = 10000;  // pixels
 
 void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
   command
@@ -129,16 +130,18 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
                   "torchtitan: its configuration, -o NAME.py (before 0.3: NAME.toml), with the "
                   "timetable in NAME.csv")
       ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}))
+      ->each([flags](const std::string&) { flags->format_given = true; })
       ->capture_default_str();
   command.add_flag("--json", flags->json, "The same as --format json");
   command
       .add_option("--width", flags->width,
                   "With svg: width of the picture in pixels (default: as wide as its bars need)")
-      ->check(CLI::Range(1, kMostSvgWidth));
+      ->check(CLI::Range(kLeastSvgWidth, kMostSvgWidth));
   command.add_option("--title", flags->title,
                      "With svg: this title; '' for none, and no line of facts below it");
-  command.add_option("-o,--output", flags->output,
-                     "File to write instead of stdout (as JSON if its name ends in .json)");
+  command.add_option(
+      "-o,--output", flags->output,
+      "File to write instead of stdout (without --format as JSON if its name ends in .json)");
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct PlanFlags {
   std::string time_limit, gap;
   bool pareto = false, what_if = false;
   std::string format = "text", output;
+  bool format_given = false;
   bool json = false;
   std::optional<int> width;          // of an SVG
   std::optional<std::string> title;  // of one; empty text: none

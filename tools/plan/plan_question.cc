@@ -140,6 +140,7 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
 absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
   absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq.value_or(0), flags.assume);
   if (!spec.ok()) return spec.status();
+  if (absl::Status ok = CheckSeqFlag(*spec, flags.seq.has_value()); !ok.ok()) return ok;
   question->subject = *std::move(spec);
   return absl::OkStatus();
 }

@@ -45,6 +45,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   }
   absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
+  if (absl::Status ok = CheckSeqFlag(*spec, flags.seq != 0); !ok.ok()) return ok;
   Profile profile;
   if (!ParseDType(flags.dtype, &profile.dtype)) {
     return absl::InvalidArgumentError(
@@ -211,8 +212,7 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       "Example:\n"
       "  sluice profile char-gpt -o profile.json\n"
       "  sluice plan profile.json --devices 2\n"
-      "  sluice profile gpt2 --device cuda --dtype bf16 --micro-batch-size 16 --tune "
-      "gpt2.algorithms\n"
+      "  sluice profile gpt2 --device cuda --dtype bf16 --tune gpt2.algorithms\n"
       "Without -o the times are printed as a table.");
   auto flags = std::make_shared<Flags>();
   command

@@ -28,7 +28,7 @@ constexpr char kExample[] =
     "vocabulary has at most 65,536 words, else 32 bits, little-endian.\n"
     "Examples:\n"
     "  sluice tokenize --tokenizer llama --data text.txt -o text.bin\n"
-    "  echo 'In the beginning' | sluice tokenize --tokenizer gpt2/tokenizer.json --data - --json";
+    "  echo 'In the beginning' | sluice tokenize --tokenizer gpt2 --data - --json";
 
 struct TokenizeFlags {
   std::string tokenizer;

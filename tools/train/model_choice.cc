@@ -110,4 +110,11 @@ absl::StatusOr<ModelSpec> ResolveTrainable(const ModelChoice& choice, int seq) {
   return spec;
 }
 
+absl::Status CheckSeqFlag(const ModelSpec& spec, bool given) {
+  if (!given || spec.mlp() == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--seq has no effect on ", spec.name,
+                   ", whose samples are of pixels, not of tokens; leave it out"));
+}
+
 }  // namespace sluice

@@ -59,6 +59,9 @@ absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
 // The same where the model must train: InvalidArgument as CheckTrainable.
 absl::StatusOr<ModelSpec> ResolveTrainable(const ModelChoice& choice, int seq);
 
+// InvalidArgument where --seq was given for a model whose samples are not of tokens.
+absl::Status CheckSeqFlag(const ModelSpec& spec, bool given);
+
 }  // namespace sluice
 
 #endif  // SLUICE_TOOLS_TRAIN_MODEL_CHOICE_H_

@@ -184,7 +184,7 @@ TEST_F(PlanCommand, DrawsAStepForAPaper) {
   ExpectFailure("plan gpt2 --devices 2 --device h200 --width 700", 2, "--width is for pictures");
   ExpectFailure("plan gpt2 --devices 2 --device h200 --title x --json", 2,
                 "--title is for pictures");
-  ExpectFailure(command + " --width 100", 2, "at least 320 pixels");
+  ExpectFailure(command + " --width 100", 2, "320 - 10000");
 }
 
 // Nothing is cut, however narrow the table; and where the locale is not UTF-8, all is ASCII. The
@@ -610,6 +610,28 @@ TEST_F(PlanCommand, PlansAdaptersOnClustersAndSharedStages) {
     EXPECT_LT(bytes(lora), bytes(whole) / 4);
     EXPECT_GT(bytes(lora) * lora["tensor_parallel"].get<int64_t>(), int64_t{2} * 8030261248);
   }
+}
+
+// The name of a file says what it holds only where no flag does.
+TEST_F(PlanCommand, AFormatThatIsTypedIsThatOfTheFile) {
+  const std::string file = Path("plan.json");
+  const std::string command = std::string("plan ") + kGpt2 + " --schedule 1f1b -o " + file;
+  ASSERT_EQ(Run(command + " --format text").exit_code, 0);
+  EXPECT_THAT(Contents(file), testing::StartsWith("gpt2 on 4 x h200"));
+  ASSERT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(json::parse(Contents(file))["schedule"], "1f1b");
+}
+
+TEST_F(PlanCommand, FlagsWithoutEffectAreNoted) {
+  const std::string command = std::string("plan ") + kGpt2 + " --schedule 1f1b ";
+  EXPECT_THAT(Run(command + "--sequence-parallel").err,
+              HasSubstr("--sequence-parallel has no effect without --tensor-parallel"));
+  EXPECT_THAT(Run(command + "--overlap-sync").err,
+              HasSubstr("--overlap-sync has no effect without --data-parallel"));
+  EXPECT_EQ(Run(command + "--sequence-parallel --tensor-parallel 2").err, "");
+  EXPECT_EQ(Run(command + "--overlap-sync --data-parallel auto").err, "");
+  ExpectFailure("plan mlp --devices 2 --device h200 --seq 3", 2, "--seq has no effect on mlp");
+  ExpectFailure("profile mlp --seq 3", 2, "--seq has no effect on mlp");
 }
 
 // `schedule show` has the timetable of a plan, its costs, and every format.
