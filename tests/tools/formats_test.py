@@ -115,7 +115,7 @@ class Formats(unittest.TestCase):
     def test_known_devices_are_the_programs(self):
         self.file.write_text(json.dumps(changed(loaded("cluster.json"), ("devices", 0, "device"), "none")))
         _, error, _ = self.run_with("cluster", self.file)
-        listed = re.search(r"there are: (.*), cpu, or", error)[1].split(", ")
+        listed = re.search(r"expected (.*), or an object", error)[1].split(", ")
         device = schema_of("cluster")["properties"]["devices"]["items"]["properties"]["device"]
         self.assertEqual(listed, device["oneOf"][0]["enum"])
 

@@ -184,7 +184,7 @@ TEST_F(PlanCommand, DrawsAStepForAPaper) {
   ExpectFailure("plan gpt2 --devices 2 --device h200 --width 700", 2, "--width is for pictures");
   ExpectFailure("plan gpt2 --devices 2 --device h200 --title x --json", 2,
                 "--title is for pictures");
-  ExpectFailure(command + " --width 100", 2, "320 - 10000");
+  ExpectFailure(command + " --width 100", 2, "320 to 10000");
 }
 
 // Nothing is cut, however narrow the table; and where the locale is not UTF-8, all is ASCII. The
