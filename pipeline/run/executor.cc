@@ -112,8 +112,8 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
       state_.kernels().accumulate(state_.stream(), n, x, y, onto);
     };
   }
-  absl::Status status = ReduceScatter(*group_, reduction.sums, absl::MakeSpan(work, elements),
-                                      pass.timeout, add);
+  absl::Status status =
+      ReduceScatter(*group_, reduction.sums, absl::MakeSpan(work, elements), pass.timeout, add);
   if (status.ok()) {
     status = AllGatherSlices(*group_, reduction.gathered, pass.timeout);
   }
