@@ -214,6 +214,17 @@ subdirs("more")
         with self.assertRaisesRegex(ValueError, "the test lost_test names no program of /b"):
             dealt_programs.deal({"lost_test": ["/bin/true"]}, Path("/b"), 1, 1, {})
 
+    def test_two_tests_that_would_write_one_report_are_an_error(self):
+        with self.assertRaisesRegex(ValueError, "the tests csv_test and csv_test_again run one program under one name"):
+            dealt_programs.deal({"csv_test": ["/b/csv_test"], "csv_test_again": ["/b/csv_test"]}, Path("/b"), 1, 1, {})
+
+    def test_a_link_stands_for_its_program_also_before_that_is_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = Path(folder).resolve()
+            (build / "csv_test_again").symlink_to("csv_test")
+            commands = {name: [f"{build}/{name}"] for name in ("csv_test", "csv_test_again")}
+            self.assertEqual(dealt_programs.deal(commands, build, 1, 9, {}), (list(commands), list(commands), ["csv_test"]))
+
 
 class TestSummaryTest(unittest.TestCase):
     def setUp(self):
@@ -252,6 +263,14 @@ class TestSummaryTest(unittest.TestCase):
         self.write_run("tests", "fail", Reads=True)
         status, lines = self.summary()
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_a_report_that_two_programs_wrote_is_a_failure_of_its_own(self):
+        self.write_run("tests", "run", Reads=True)
+        with open(self.folder / "run-tests" / "csv_test.json", "a") as report:
+            report.write("}")
+        status, lines = self.summary()
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+        self.assertRegex(lines[-2], r"failed   csv_test: its report can be read \(Extra data")
 
     def test_a_run_of_which_ctest_wrote_nothing_failed(self):
         self.write_run("changed", "run", Reads=True)

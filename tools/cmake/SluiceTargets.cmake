@@ -58,3 +58,12 @@ function(sluice_test name)
     set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_SOURCES ${path}:${name})
   endforeach()
 endfunction()
+
+# sluice_test_again(NAME PROGRAM TIMEOUT ENVIRONMENT...): the same program as one more test, with these variables. It runs by
+# a link of that name, since GoogleTest calls its report as the program is called: two that run at once would write one file.
+function(sluice_test_again name program)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ENVIRONMENT" ${ARGN})
+  file(CREATE_LINK ${program} ${CMAKE_CURRENT_BINARY_DIR}/${name} SYMBOLIC)
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()

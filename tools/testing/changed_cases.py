@@ -118,8 +118,8 @@ def main(build, since, *names):
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
     found, cases = set(), set()
     for test in json.loads(shown.stdout)["tests"]:
-        # Two tests may run one program.
-        program = pathlib.Path(test["command"][0]).name if "command" in test else ""
+        # Two tests may run one program, one of them by a link to it.
+        program = pathlib.Path(test["command"][0]).resolve().name if "command" in test else ""
         if test["name"] in names and program in programs:
             if in_changed := patterns(list_cases(test["command"]), changed, root):
                 found.add(test["name"])

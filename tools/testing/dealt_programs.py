@@ -22,7 +22,7 @@ def commands_of(build):
 
 def targets_of(command, build):
     """The targets that a test runs: a program of its own, or those that a script is given; no folders that flags name."""
-    return [pathlib.Path(word).name for before, word in zip(["", *command], command)
+    return [pathlib.Path(word).resolve().name for before, word in zip(["", *command], command)
             if word.startswith(f"{build}/") and not before.startswith("--")]
 
 
@@ -32,6 +32,11 @@ def deal(commands, build, part, parts, changed):
     for name, targets in programs.items():
         if not targets:
             raise ValueError(f"the test {name} names no program of {build}: its command has to")
+    for name, command in commands.items():
+        same = [other for other in commands if commands[other] == command]
+        if same != [name]:
+            raise ValueError(f"the tests {' and '.join(same)} run one program under one name, so that their reports would be one file: "
+                             "sluice_test_again makes another name")
     first = sorted({targets[0] for targets in programs.values()})
     dealt = {program for number, program in enumerate(first) if number % parts == part - 1}
     chosen = [name for name, targets in programs.items() if targets[0] in dealt]

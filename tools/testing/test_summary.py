@@ -16,15 +16,16 @@ import xml.etree.ElementTree
 
 def read_cases(folder):
     """The cases of every binary: {binary: {case: 'passed' | 'failed' | 'skipped'}}."""
-    cases = {}
-    for path in sorted(folder.glob("*.json")):
-        cases[path.stem] = {
-            f"{suite['name']}.{test['name']}": case_result(test)
-            for suite in json.loads(path.read_text()).get("testsuites", [])
-            for test in suite.get("testsuite", [])
-            if test["status"] == "RUN"
-        }
-    return cases
+    return {path.stem: cases_of(path) for path in sorted(folder.glob("*.json"))}
+
+
+def cases_of(path):
+    try:
+        suites = json.loads(path.read_text()).get("testsuites", [])
+    except ValueError as error:  # as where two programs wrote it, or one that was killed
+        return {f"its report can be read ({error})": "failed"}
+    return {f"{suite['name']}.{test['name']}": case_result(test)
+            for suite in suites for test in suite.get("testsuite", []) if test["status"] == "RUN"}
 
 
 def case_result(test):
