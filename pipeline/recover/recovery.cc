@@ -104,13 +104,14 @@ absl::StatusOr<bool> CatchUp(HeldState& held, const AgreedStep& to, absl::Durati
   return true;
 }
 
-absl::Status Move(const std::vector<StateMove>& moves, const Recovery& recovery,
+// Either of `held` and `into` may be null.
+absl::Status Move(const std::vector<StateMove>& moves, RankState* held, RankState* into,
                   Communicator& world, Rounds* rounds) {
   StatePieces pieces(&world, rounds);
   std::optional<StateAccess> from, to;
-  if (recovery.held->state != nullptr) from.emplace(*recovery.held->state);
-  if (recovery.into != nullptr) to.emplace(*recovery.into);
-  const bool in_place = recovery.into == recovery.held->state.get();
+  if (held != nullptr) from.emplace(*held);
+  if (into != nullptr) to.emplace(*into);
+  const bool in_place = into == held;
   const int here = world.rank();
   for (const StateMove& move : moves) {
     const StateRange& what = move.what;
@@ -153,16 +154,21 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   if (!shared.ok()) return shared;
   const std::optional<Recovered> newest = Newest(*offers);
   if (!newest) return std::optional<Recovered>();
-  const absl::StatusOr<bool> holds = CatchUp(*recovery.held, newest->last, recovery.timeout);
+  HeldState& own = *recovery.held;
+  const absl::StatusOr<bool> holds = CatchUp(own, newest->last, recovery.timeout);
   if (!holds.ok()) return holds.status();
+  RankState* into = nullptr;
+  if (recovery.into != nullptr) {
+    const absl::StatusOr<RankState*> state = recovery.into();
+    if (!state.ok()) return state.status();
+    into = *state;
+  }
   const auto held =
-      GatherRanges(*holds ? RangesHeld(*recovery.held->state, recovery.held->has_mirror)
-                          : std::vector<StateRange>(),
+      GatherRanges(*holds ? RangesHeld(*own.state, own.has_mirror) : std::vector<StateRange>(),
                    world, recovery.timeout);
   if (!held.ok()) return held.status();
   const auto needed = GatherRanges(
-      recovery.into != nullptr ? RangesNeeded(*recovery.into) : std::vector<StateRange>(), world,
-      recovery.timeout);
+      into != nullptr ? RangesNeeded(*into) : std::vector<StateRange>(), world, recovery.timeout);
   if (!needed.ok()) return needed.status();
   const StateMoves plan = PlanMoves(*held, *needed);
   if (plan.loses_training()) return std::optional<Recovered>();
@@ -171,13 +177,14 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   if (!plan.missing[static_cast<size_t>(world.rank())].empty()) {
     if (absl::Status status = rounds.Do(recovery.load_frozen); !status.ok()) return status;
   }
-  const bool in_place = recovery.into != nullptr && recovery.into == recovery.held->state.get();
-  if (in_place && !*holds) recovery.held->whole = recovery.held->has_mirror = false;
-  if (absl::Status status = Move(plan.moves, recovery, world, &rounds); !status.ok()) return status;
+  const bool in_place = into != nullptr && into == own.state.get();
+  if (in_place && !*holds) own.whole = own.has_mirror = false;
+  absl::Status moved = Move(plan.moves, own.state.get(), into, world, &rounds);
+  if (!moved.ok()) return moved;
   if (in_place && !*holds) {
-    recovery.held->whole = true;
-    recovery.held->last = newest->last;
-    recovery.held->has_next_gradients = false;
+    own.whole = true;
+    own.last = newest->last;
+    own.has_next_gradients = false;
   }
   return newest;
 }

@@ -71,10 +71,11 @@ struct HeldState {
 // get the state that they need from those who hold it.
 struct Recovery {
   HeldState* held = nullptr;
-  // The state to fill, of the new group; it may be held->state itself. Null for a process that only
-  // gives what it has.
-  RankState* into = nullptr;
-  // Fills what `into` holds of parameters that are not trained from where the run began.
+  // The state to fill, of the new group; it may be held->state itself. Asked for once what is held has
+  // had the last update that it can have, so that it may be moved to make room, and only where a
+  // process holds something. Empty for a process that only gives what it has.
+  std::function<absl::StatusOr<RankState*>()> into = {};
+  // Fills what that state holds of parameters that are not trained from where the run began.
   std::function<absl::Status()> load_frozen = {};
   absl::Duration timeout;
 };
@@ -84,10 +85,10 @@ struct Recovered {
   int64_t shown_step = -1;  // the last step that a process which is still there has shown; -1: none
 };
 
-// Called by all processes of `world` together. Afterwards `into` has weights and optimizer state after
+// Called by all processes of `world` together. Afterwards the state to fill has weights and optimizer state after
 // the newest step that any process holds, but the layers' compute copies must be made again
 // (RankState::Pack). Nothing where the processes do not hold the whole state of that step between
-// them: `into` is then as it was. Every process gets the same answer, and, in both cases, the
+// them: that state is then as it was. Every process gets the same answer, and, in both cases, the
 // longest history that any of them knows. Where a rank fills the state that it holds, `held` is
 // true of that at any time.
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world);

@@ -1,6 +1,7 @@
 #include "pipeline/train/trainer.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_threads.h"
+#include "pipeline/state/rounds.h"
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/rank_trainer.h"
 #include "pipeline/train/run_checkpoint.h"
@@ -57,48 +59,54 @@ class Run {
     return status;
   }
 
-  // After Prepare, for a process that trains in one group after the other: fills the state of its rank.
-  // Returns the step after which the group goes on.
-  absl::StatusOr<AgreedStep> Regroup(const Regrouping& regrouping, RankState& state) {
+  // After Prepare, for a process that trains in one group after the other: fills the state of its
+  // rank, which is `into`, from what the processes hold. False: they do not hold it, and Restart has to.
+  absl::StatusOr<bool> Recover(const Regrouping& regrouping,
+                               const std::function<absl::StatusOr<RankState*>()>& into) {
     context_.regroup = regrouping.regroup;
     const absl::StatusOr<std::optional<Recovered>> recovered =
-        Recover({.held = regrouping.held,
-                 .into = &state,
-                 .load_frozen = [&] { return StartFrozen(state); },
-                 .timeout = options_.watching.timeout},
-                *regrouping.all);
+        sluice::Recover({.held = regrouping.held,
+                         .into = into,
+                         .load_frozen = [&]() -> absl::Status {
+                           const absl::StatusOr<RankState*> state = into();
+                           return state.ok() ? StartFrozen(**state) : state.status();
+                         },
+                         .timeout = options_.watching.timeout},
+                        *regrouping.all);
     if (!recovered.ok()) return recovered.status();
-    if (*recovered) {
-      state.Pack();
-      const Recovered& found = **recovered;
-      options_.saving.resume.clear();  // it goes on from no checkpoint
-      context_.last = found.last;
-      context_.shows_last = found.last.known && found.shown_step < found.last.step;
-      context_.resumed = {
-          .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
-    } else {
-      absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
-      if (!restarts.ok()) return restarts.status();
-      if (!*restarts && resume_.checkpoint == nullptr) {
-        options_.saving.init = first_init_;
-        if (absl::Status status = OpenResume(); !status.ok()) return status;
-      }
-      if (regrouping.held->state.get() == &state) {
-        regrouping.held->whole = regrouping.held->has_mirror = false;
-        regrouping.held->has_next_gradients = false;
-      }
-      if (absl::Status status = Start(state); !status.ok()) return status;
-    }
-    const int64_t vouched = regrouping.vouched_step;
-    context_.vouched_step =
-        vouched < 0 ? context_.last.step : std::min(vouched, context_.last.step);
-    regrouping.held->lie = {};
-    RunHistory& history = regrouping.held->history;
-    history.CutAfter(context_.last.step);
-    context_.past = history.steps;
-    TakeTraits();
-    return context_.last;
+    if (!*recovered) return false;
+    const absl::StatusOr<RankState*> state = into();
+    if (!state.ok()) return state.status();
+    (*state)->Pack();
+    const Recovered& found = **recovered;
+    options_.saving.resume.clear();  // it goes on from no checkpoint
+    context_.last = found.last;
+    context_.shows_last = found.last.known && found.shown_step < found.last.step;
+    context_.resumed = {
+        .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
+    GoOn(regrouping);
+    return true;
   }
+
+  // Where Recover has not: fills the state of the rank from a checkpoint, or from where the run begins.
+  absl::Status Restart(const Regrouping& regrouping, RankState& state, Communicator& world) {
+    absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
+    if (!restarts.ok()) return restarts.status();
+    if (!*restarts && resume_.checkpoint == nullptr) {
+      options_.saving.init = first_init_;
+      if (absl::Status status = OpenResume(); !status.ok()) return status;
+    }
+    if (regrouping.held->state.get() == &state) {
+      regrouping.held->whole = regrouping.held->has_mirror = false;
+      regrouping.held->has_next_gradients = false;
+    }
+    if (absl::Status status = StartTogether(state, world); !status.ok()) return status;
+    GoOn(regrouping);
+    return absl::OkStatus();
+  }
+
+  // The step after which the run goes on.
+  const AgreedStep& last() const { return context_.last; }
 
   // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
   // process. `board`: of who watches the ranks, or null.
@@ -148,10 +156,7 @@ class Run {
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
-    {
-      const Progress::Phase phase(world.progress(), "reads its weights");
-      if (absl::Status status = Start(**state); !status.ok()) return status;
-    }
+    if (absl::Status status = StartTogether(**state, world); !status.ok()) return status;
     return Connected(at, **state, plain, world, device, nullptr);
   }
 
@@ -196,7 +201,7 @@ class Run {
 
   // Where the state of a run is lost whose checkpoints are at `path`. False: there are none.
   absl::StatusOr<bool> RestartFrom(const std::string& path) {
-    const absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
+    absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
     if (!has.ok() || !*has) return has;
     options_.saving.resume = path;
     options_.saving.init = first_init_;
@@ -260,6 +265,28 @@ class Run {
     return absl::OkStatus();
   }
 
+  // Where a group of ranks goes on after context_.last.
+  void GoOn(const Regrouping& regrouping) {
+    const int64_t vouched = regrouping.vouched_step;
+    context_.vouched_step =
+        vouched < 0 ? context_.last.step : std::min(vouched, context_.last.step);
+    regrouping.held->lie = {};
+    RunHistory& history = regrouping.held->history;
+    history.CutAfter(context_.last.step);
+    context_.past = history.steps;
+    TakeTraits();
+  }
+
+  // Reading weights may take longer than the time-out, and one rank may have more to read than another.
+  absl::Status StartTogether(RankState& state, Communicator& world) const {
+    const Progress::Phase phase(world.progress(), "reads its weights");
+    Rounds rounds(&world, context_.options->watching.timeout);
+    if (absl::Status status = rounds.Do([&] { return Start(state); }); !status.ok()) return status;
+    state.Pack();
+    return rounds.Finish();
+  }
+
+  // All but RankState::Pack; may be another thread than that of the rank.
   absl::Status Start(RankState& state) const {
     const TrainOptions& options = *context_.options;
     absl::Status status = absl::OkStatus();
@@ -278,7 +305,6 @@ class Run {
     if (status.ok() && !resumes && !options.saving.adapter.empty()) {
       status = LoadAdapter(options.saving.adapter, state);
     }
-    state.Pack();
     return status;
   }
 
@@ -428,25 +454,39 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         if (!status.ok()) return status;
         const int64_t bytes = plan->arenas[static_cast<size_t>(rank)].memory.total;
         if (status = run.Prepare(stays ? 0 : bytes, regrouping); !status.ok()) return status;
-        if (!stays) {
+        const auto into = [&]() -> absl::StatusOr<RankState*> {
+          if (stays) return held.state.get();
+          if (fresh != nullptr) return fresh.get();
           absl::StatusOr<std::unique_ptr<RankState>> state =
               CreateBeside(held, *plan, rank, device);
           if (absl::IsUnavailable(state.status())) held.device = state.status();
           if (!state.ok()) return state.status();
           fresh = *std::move(state);
-        }
-        const absl::StatusOr<AgreedStep> last =
-            run.Regroup(regrouping, stays ? *held.state : *fresh);
-        if (!last.ok()) return last.status();
-        if (!stays) {
-          held.state = std::move(fresh);
-          held.plan = plan;
-          held.has_next_gradients = held.has_mirror = false;
-        }
-        held.last = *last;
-        held.whole = true;
+          return fresh.get();
+        };
+        const auto hold = [&] {
+          if (!stays) {
+            held.state = std::move(fresh);
+            held.plan = plan;
+            held.has_next_gradients = held.has_mirror = false;
+          }
+          held.last = run.last();
+          held.whole = true;
+        };
+        const absl::StatusOr<bool> recovered = run.Recover(regrouping, into);
+        if (!recovered.ok()) return recovered.status();
+        if (*recovered) hold();
         const absl::StatusOr<Communicator*> world = regrouping.world();
         if (!world.ok()) return world.status();
+        if (!*recovered) {
+          const absl::StatusOr<RankState*> state = into();
+          status = state.ok() ? run.Restart(regrouping, **state, **world) : state.status();
+          if (!status.ok()) {
+            (*world)->Abort(status);
+            return status;
+          }
+          hold();
+        }
         absl::StatusOr<TrainResult> trained = TrainWatched(
             options, **world,
             [&](ProgressBoard* board) { return run.TrainHeld(&held, **world, board); });

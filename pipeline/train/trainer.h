@@ -48,7 +48,7 @@ struct Regrouping {
   // Joins all processes that meet here: first the ranks of the plan's world, then those that only
   // give what they hold.
   Communicator* all = nullptr;
-  // Joins the ranks alone; called once they have what they need.
+  // Joins the ranks alone; called once, when they have what processes still hold.
   std::function<absl::StatusOr<Communicator*>()> world;
   const std::atomic<bool>* regroup = nullptr;  // asks for an end after the current step
   // Where checkpoints of this very run may be, in case that state is lost; empty: nowhere, so that the

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -258,7 +259,7 @@ TEST(Collectives, TheTimeoutIsForEachMessage) {
     const std::vector<int64_t> bounds = {0, 6, 12};
     std::vector<float> work(1);  // six rounds
     const SlicedSum sum{
-        .data = data.data(), .sum = data.data() + 6 * group.rank(), .bounds = bounds};
+        .data = data.data(), .sum = data.data() + ptrdiff_t{6} * group.rank(), .bounds = bounds};
     ASSERT_EQ(ReduceScatter(group, {&sum, 1}, absl::MakeSpan(work), kPatience), absl::OkStatus());
     EXPECT_GT(group.deadlines.back(), group.deadlines.front());
     group.deadlines.clear();

@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "tests/all_faults.h"
+#include "tests/comm/counts_meetings.h"
 #include "tests/pipeline/recover/processes.h"
 #include "tests/sanitizers.h"
 
@@ -130,35 +135,107 @@ TEST_F(LostMessageTest, OfWhatIsMirrored) {
   for (int64_t last = 1; last <= 6; ++last) Lose(run, processes.messages_before() - last, quiet);
 }
 
-// A device that has no room for what a rank held and what it gets.
-TEST(DeviceRecoveryTest, WhatIsHeldWaitsOnTheHostWhereTheDeviceIsFull) {
-  constexpr int64_t kSteps = 4;
-  SmallRun two{.model = "wide",
-               .ranks = 2,
-               .dtype = DType::kBFloat16,
-               .master_weights = MasterWeights::kSplit};
-  two.sum_groups = 4;
-  SmallRun three = two;
-  three.ranks = 3;
-  const Outcome& quiet = OutcomeOnce(two, kSteps);
-  for (const auto& [from, to] : {std::pair(two, three), std::pair(three, two)}) {
+// Two ways to divide a run among devices that have no room for what a rank held and what it gets.
+class FullDeviceTest : public testing::Test {
+ public:
+  static constexpr int64_t kSteps = 4;
+  FullDeviceTest() : two_(Of(2)), three_(Of(3)), full_(kLate) {
     int64_t most = 0, least = INT64_MAX;
-    for (const SmallRun& run : {from, to}) {
+    for (const SmallRun& run : {two_, three_}) {
       for (const ArenaLayout& arena : FakePlan(run).arenas) {
         most = std::max(most, arena.memory.total);
         least = std::min(least, arena.memory.total);
       }
     }
-    ASSERT_LT(most, 2 * least);
-    FakeDevice::Options full = kLate;
-    full.memory = most;
-    Processes processes(kSteps, full);
+    EXPECT_LT(most, 2 * least);
+    full_.memory = most;
+  }
+
+  const Outcome& quiet() const { return OutcomeOnce(two_, kSteps); }
+  static SmallRun Of(int ranks) {
+    return {.model = "wide",
+            .ranks = ranks,
+            .dtype = DType::kBFloat16,
+            .master_weights = MasterWeights::kSplit,
+            .sum_groups = 4};
+  }
+
+ protected:
+  const SmallRun two_, three_;
+  FakeDevice::Options full_;
+};
+
+TEST_F(FullDeviceTest, WhatIsHeldWaitsOnTheHost) {
+  for (const auto& [from, to] : {std::pair(two_, three_), std::pair(three_, two_)}) {
+    Processes processes(kSteps, full_);
     processes.TrainUntil(from, 2);
-    processes.ExpectEnd(to, quiet);
+    processes.ExpectEnd(to, quiet());
     EXPECT_EQ(processes.first_step(), 3);
     for (int rank = 0; rank < to.ranks; ++rank)
       EXPECT_EQ(&processes.held()[static_cast<size_t>(rank)].state->device(),
                 &processes.device(rank));
+  }
+}
+
+// Only the device can bring a rank that has missed an agreement to the newest step.
+TEST_F(FullDeviceTest, WhatIsHeldHasHadTheNewestUpdate) {
+  std::set<int64_t> first_steps;
+  for (int at = 1;; ++at) {
+    SCOPED_TRACE(testing::Message() << "meeting " << at);
+    Processes processes(kSteps, full_);
+    if (processes.Train(two_, {.deaf = 1, .deaf_at = at}).front().ok()) break;
+    int64_t newest = 0;
+    for (const HeldState& held : processes.held()) newest = std::max(newest, held.last.step);
+    processes.ExpectEnd(three_, quiet());
+    EXPECT_EQ(processes.first_step(), newest);
+    first_steps.insert(newest);
+  }
+  EXPECT_THAT(first_steps, testing::ElementsAre(0, 1, 2, 3, 4));
+}
+
+// A device to which nothing comes before somebody says so.
+class WaitingDevice : public FakeDevice {
+ public:
+  explicit WaitingDevice(std::function<bool()> comes) : comes_(std::move(comes)) {}
+  void Copy(Stream stream, void* to, const void* from, size_t bytes) override {
+    const Instant patience = Instant::Now() + absl::Seconds(30);
+    while (!comes_() && Instant::Now() < patience) absl::SleepFor(absl::Milliseconds(1));
+    FakeDevice::Copy(stream, to, from, bytes);
+  }
+
+ private:
+  const std::function<bool()> comes_;
+};
+
+// Whoever reads them meets the others meanwhile; where nobody holds anything, too.
+TEST(DeviceRecoveryTest, WeightsMayTakeLongToRead) {
+  const SmallRun run{.model = "gpt", .ranks = 2};
+  const auto plan = std::make_shared<const RunPlan>(FakePlan(run));
+  const HashedData data(plan->request.spec, plan->request.batch.seq, plan->request.documents);
+  for (const bool in_groups : {false, true}) {
+    SCOPED_TRACE(in_groups);
+    InProcessGroup group(2, EdgeCapacity(*plan));
+    DeviceGroup connections(2, EdgeCapacity(*plan));
+    CountsMeetings first(&group.communicator(0));
+    FakeDevice quick;
+    WaitingDevice slow([&] { return first.meetings >= 3; });
+    std::array<HeldState, 2> held;
+    const std::atomic<bool> regroup{false};
+    const auto train = [&](int rank, FakeDevice* device, Communicator& world) {
+      TrainOptions options = SmallOptions(/*steps=*/1);
+      options.watching.timeout = absl::Seconds(4);
+      options.running.devices = {RankOnDevice(device, rank, &connections)};
+      if (!in_groups) return TrainRank(*plan, data, options, {}, nullptr, world).status();
+      Regrouping regrouping;
+      regrouping.held = &held[static_cast<size_t>(rank)];
+      regrouping.all = &group.communicator(rank);
+      regrouping.world = [&world] { return absl::StatusOr<Communicator*>(&world); };
+      regrouping.regroup = &regroup;
+      return TrainMember(plan, data, options, {}, nullptr, regrouping).status();
+    };
+    std::thread other([&] { EXPECT_EQ(train(1, &slow, group.communicator(1)), absl::OkStatus()); });
+    EXPECT_EQ(train(0, &quick, first), absl::OkStatus());
+    other.join();
   }
 }
 

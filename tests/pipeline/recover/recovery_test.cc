@@ -16,6 +16,7 @@
 #include "models/device/device.h"
 #include "models/kernels/kernel_threads.h"
 #include "tests/all_faults.h"
+#include "tests/comm/counts_meetings.h"
 #include "tests/pipeline/recover/processes.h"
 #include "tests/sanitizers.h"
 
@@ -168,19 +169,6 @@ TEST(RecoveryTest, AMirrorStandsForALostRank) {
   }
 }
 
-// Counts how often all ranks have met.
-class CountsMeetings : public ForwardingCommunicator {
- public:
-  using ForwardingCommunicator::ForwardingCommunicator;
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override {
-    absl::Status status = inner().AllGather(mine, all, deadline);
-    ++meetings;
-    return status;
-  }
-  std::atomic<int> meetings{0};
-};
-
 // A model's frozen weights may be large: whoever reads them meets the others meanwhile.
 TEST(RecoveryTest, FrozenWeightsMayTakeLongToLoad) {
   SmallRun run{.model = "gpt", .ranks = 2, .adapted = "lora"};
@@ -204,15 +192,18 @@ TEST(RecoveryTest, FrozenWeightsMayTakeLongToLoad) {
     return absl::OkStatus();
   };
   constexpr absl::Duration kTimeout = absl::Seconds(4);
+  const auto to = [](RankState* filled) {
+    return [filled] { return absl::StatusOr<RankState*>(filled); };
+  };
   const auto never = [] { return absl::InternalError("it has all frozen weights"); };
   std::thread other([&] {
     const auto recovered = Recover(
-        {.held = &kept, .into = kept.state.get(), .load_frozen = never, .timeout = kTimeout},
+        {.held = &kept, .into = to(kept.state.get()), .load_frozen = never, .timeout = kTimeout},
         first);
     EXPECT_TRUE(recovered.ok()) << recovered.status();
   });
   const auto recovered =
-      Recover({.held = &lost, .into = state->get(), .load_frozen = load, .timeout = kTimeout},
+      Recover({.held = &lost, .into = to(state->get()), .load_frozen = load, .timeout = kTimeout},
               group.communicator(1));
   other.join();
   ASSERT_TRUE(recovered.ok()) << recovered.status();

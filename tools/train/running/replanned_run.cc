@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "comm/collectives/collectives.h"
 #include "comm/machine_process.h"
+#include "models/device/device.h"
 #include "models/device/host_memory.h"
 #include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
@@ -168,6 +169,12 @@ absl::Status ReplannedRun::GoOver(CompiledJob* compiled) {
   absl::StatusOr<CompiledJob> next =
       OrExhausted("preparing to divide the work anew", [&] { return Prepare(*speeds, *compiled); });
   const Instant late = Instant::Now() + timeout + kSlowest * (Instant::Now() - start);
+  const absl::StatusOr<int64_t> bytes =
+      HostBytes(next.ok() ? next->plan.get() : nullptr, *compiled, late);
+  if (!bytes.ok()) return bytes.status();
+  if (next.ok()) {
+    if (status = CheckHostMemory(*bytes); !status.ok()) next = status;
+  }
   const double mine[] = {next.ok() ? 1.0 : 0.0, static_cast<double>(vouched_step_)};
   std::vector<double> all(2 * static_cast<size_t>(world_.size()));
   status = world_.AllGather(mine, absl::MakeSpan(all), late);
@@ -199,22 +206,36 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
   if (HitFailpoint("memory", "new-plan").error != 0)
     return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
   set_up_(&next->job.options);
-  if (question_.kernels.cuda) {
-    // What this rank holds waits in the host's memory, if need be.
-    absl::Status status =
-        CheckDeviceMemory(*next->plan, {world_.rank()}, *last.devices->ranks().front().device,
-                          /*freed=*/held_.state->arena().bytes());
-    if (!status.ok()) return status;
-    return next;
-  }
-  // Ranks of this machine have their old plans' memory beside it, until what they hold has moved.
-  int64_t bytes = 0;
-  for (size_t rank = 0; rank < hosts_.size(); ++rank) {
-    if (hosts_[rank] == hosts_[static_cast<size_t>(world_.rank())])
-      bytes += next->plan->arenas[rank].memory.total;
-  }
-  if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+  if (!question_.kernels.cuda) return next;
+  absl::Status status =
+      CheckDeviceMemory(*next->plan, {world_.rank()}, *last.devices->ranks().front().device,
+                        /*freed=*/held_.state->arena().bytes());
+  if (!status.ok()) return status;
   return next;
+}
+
+// How much memory the ranks of this rank's host need beside what they have, until what they hold has
+// moved. `next`: the plan that this rank goes over to; null: it cannot.
+absl::StatusOr<int64_t> ReplannedRun::HostBytes(const RunPlan* next, const CompiledJob& last,
+                                                Instant deadline) {
+  double mine = 0;
+  if (next != nullptr && !question_.kernels.cuda) {
+    mine = static_cast<double>(next->arenas[static_cast<size_t>(world_.rank())].memory.total);
+  } else if (next != nullptr) {
+    // What it holds waits in the host's memory where the device has no room for both.
+    Device& device = *last.devices->ranks().front().device;
+    const bool fits = CheckDeviceMemory(*next, {world_.rank()}, device).ok();
+    mine = fits ? 0 : static_cast<double>(held_.state->step_region());
+  }
+  std::vector<double> all(static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather({&mine, 1}, absl::MakeSpan(all), deadline);
+  if (!status.ok()) return status;
+  int64_t bytes = 0;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (hosts_[rank] == hosts_[static_cast<size_t>(world_.rank())])
+      bytes += static_cast<int64_t>(all[rank]);
+  }
+  return bytes;
 }
 
 }  // namespace sluice

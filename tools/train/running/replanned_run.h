@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
+#include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/recover/recovery.h"
 #include "pipeline/trace/trace_group.h"
 #include "pipeline/train/run.h"
@@ -49,6 +51,7 @@ class ReplannedRun {
   void KeepTrace(const RunPlan& plan, std::vector<TraceEvent> events);
   absl::Status GoOver(CompiledJob* compiled);
   absl::StatusOr<CompiledJob> Prepare(const MeasuredSpeeds& speeds, const CompiledJob& last);
+  absl::StatusOr<int64_t> HostBytes(const RunPlan* next, const CompiledJob& last, Instant deadline);
 
   const TrainQuestion& question_;
   RunOutput* const output_;
