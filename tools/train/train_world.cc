@@ -119,11 +119,15 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
     choice.transport = *named;
   }
   if (absl::Status status = CheckFits(choice.transport, *launch); !status.ok()) return status;
-  if (!flags.secret_file.empty() && choice.transport == Transport::kInProcess) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--secret-file ", flags.secret_file, " is for ranks that meet over TCP, and ",
-                     "those of this run are threads of one process; leave it out, or give --rank, ",
-                     "--world-size and --master-addr"));
+  if (!flags.secret_file.empty() && choice.transport != Transport::kTcp) {
+    const char* other =
+        choice.transport == Transport::kMpi
+            ? "meet over MPI; leave it out, or give --transport tcp"
+            : "are threads of one process; leave it out, or give --rank, --world-size and "
+              "--master-addr";
+    return absl::InvalidArgumentError(absl::StrCat("--secret-file ", flags.secret_file,
+                                                   " is for ranks that meet over TCP, and those ",
+                                                   "of this run ", other));
   }
   return choice;
 }

@@ -757,6 +757,10 @@ class TrainProcesses(unittest.TestCase):
                                {**os.environ, **environment})
             self.assertEqual(code, 2, err)
             self.assertIn(named, err)
+        if MPIRUN is not None:
+            code, _, err = mpi(2, self.flags('--steps', '1', '--secret-file', 'any'))
+            self.assertEqual(code, 2, err)
+            self.assertIn('those of this run meet over MPI', err)
 
     def test_the_trace_of_rank_0_has_the_actions_of_all(self):
         trace = os.path.join(self.folder.name, 'trace.json')
