@@ -18,6 +18,12 @@ namespace {
 
 using Row = std::vector<Action>;
 
+// What PyTorch's rows say only from 2.15 on.
+bool IsOf2_15(Op op) {
+  return op == Op::kReduceGrad || op == Op::kWaitReduceGrad || op == Op::kWaitSendForward ||
+         op == Op::kWaitSendBackward;
+}
+
 Action OfStage(Op op, int stage) { return {.op = op, .stage = static_cast<uint16_t>(stage)}; }
 
 // The position behind the cell that begins at `position`: a pair is one cell.
@@ -241,7 +247,9 @@ absl::StatusOr<Timetable> LowerForPyTorch(const Timetable& timetable,
     Row& row = lowered->rows[rank];
     std::erase_if(row,
                   [](const Action& a) { return a.op == Op::kOptimizerStep || a.op == Op::kIdle; });
-    if (options.version == PyTorchVersion::k2_15) {
+    if (options.version == PyTorchVersion::k2_8) {
+      std::erase_if(row, [](const Action& a) { return IsOf2_15(a.op); });
+    } else {
       for (const int stage : lowered->placement.StagesOf(static_cast<int>(rank))) {
         AddReduceGrad(stage, row);
       }

@@ -39,7 +39,7 @@ std::string WhyNotForPyTorch(const Timetable& timetable);
 // `timetable` with everything that PyTorch needs to run it, and without OPTIMIZER_STEP, which is
 // the caller's there. A compute-only table is lowered first (see LowerTimetable). A table that is
 // lowered keeps its rows, and gets only what is absent: a file that PyTorch wrote comes back as it
-// was. For 2.15:
+// was, but for 2.8 without what that does not have. For 2.15:
 // - REDUCE_GRAD and WAIT_REDUCE_GRAD of each stage after its last weight gradient, and after the
 //   send that follows it. Without them, PyTorch leaves gradients undivided by the micro-batches.
 // - WAIT_SEND_F of a stage and micro-batch after their backward, by which the peer has its input;

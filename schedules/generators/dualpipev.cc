@@ -111,8 +111,8 @@ absl::StatusOr<Timetable> GenerateDualPipeV(const ScheduleRequest& request) {
   for (int rank = 0; rank < p; ++rank) {
     DualPipeRow row(rank, 2 * p - 1 - rank, table.rows[rank]);
     FillRow(p, m, rank, row);
+    KeepMicroBatches(request.micro_batches, table.rows[rank]);
   }
-  KeepMicroBatches(request.micro_batches, table);
   return table;
 }
 

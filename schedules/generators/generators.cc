@@ -53,17 +53,13 @@ void AppendOneFOneBOneW(int stage, int micro_batches, int warm_up, int lag,
   }
 }
 
-void KeepMicroBatches(int micro_batches, Timetable& table) {
-  table.micro_batches = micro_batches;
-  for (auto& row : table.rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i) {
-      // Where only one half of a pair is left, it becomes an ordinary action.
-      if (row[i + 1].micro_batch >= micro_batches) row[i].overlaps_next = false;
-    }
-    row.erase(std::remove_if(row.begin(), row.end(),
-                             [&](const Action& a) { return a.micro_batch >= micro_batches; }),
-              row.end());
+void KeepMicroBatches(int micro_batches, std::vector<Action>& row) {
+  for (size_t i = 0; i + 1 < row.size(); ++i) {
+    // Where only one half of a pair is left, it becomes an ordinary action.
+    if (row[i + 1].micro_batch >= micro_batches) row[i].overlaps_next = false;
   }
+  if (std::erase_if(row, [&](const Action& a) { return a.micro_batch >= micro_batches; }) > 0)
+    row.shrink_to_fit();
 }
 
 }  // namespace sluice

@@ -41,9 +41,9 @@ void AppendOneFOneB(int stage, int micro_batches, int warm_up, std::vector<Actio
 // the remaining W come last.
 void AppendOneFOneBOneW(int stage, int micro_batches, int warm_up, int lag,
                         std::vector<Action>& row);
-// Leaves out the micro-batches of `table` from number `micro_batches` on. A sound table stays sound:
-// leaving whole micro-batches out only removes constraints.
-void KeepMicroBatches(int micro_batches, Timetable& table);
+// Leaves out the micro-batches of a row from number `micro_batches` on. Where all rows of a sound table
+// do so it stays sound: leaving whole micro-batches out only removes constraints.
+void KeepMicroBatches(int micro_batches, std::vector<Action>& row);
 
 }  // namespace sluice
 

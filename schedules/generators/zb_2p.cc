@@ -145,7 +145,7 @@ class Dealer {
 
   // Warm-up: the forward of micro-batch 0 everywhere, then as many more F on each stage as fit into
   // its memory and into the time before its first I arrives, and fewer on each stage than on the
-  // previous one.
+  // previous one, unless that has them all.
   void WarmUp() {
     for (int s = 0; s < p_; ++s) Put(Op::kForward, s);
     std::vector<int> more(p_, 0);
@@ -163,7 +163,7 @@ class Dealer {
       gradient_end = std::max(clock, arrival) + costs_.input_grad[s];
     }
     for (int s = 1; s < p_; ++s) {
-      if (more[s] + 1 < m_) more[s] = std::max(0, std::min(more[s], more[s - 1] - 1));
+      if (more[s - 1] + 1 < m_) more[s] = std::max(0, std::min(more[s], more[s - 1] - 1));
     }
     for (int s = 0; s < p_; ++s) {
       for (int i = 0; i < more[s]; ++i) Put(Op::kForward, s);

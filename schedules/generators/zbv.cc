@@ -83,8 +83,8 @@ absl::StatusOr<Timetable> GenerateZbV(const ScheduleRequest& request) {
     }
     for (int i = 0; i < p - rank; ++i) row.FirstBackward();
     row.Finish();
+    KeepMicroBatches(request.micro_batches, table.rows[rank]);
   }
-  KeepMicroBatches(request.micro_batches, table);
   return table;
 }
 

@@ -1,6 +1,7 @@
 #include "schedules/optimise/choose.h"
 
 #include <algorithm>
+#include <climits>
 #include <optional>
 #include <utility>
 
@@ -86,12 +87,17 @@ std::vector<Cut> CutsOf(int ranks, const StageCosts& costs, int most_parts) {
   return cuts;
 }
 
+int LimitOfParts(int limit, int parts) {
+  // No timetable has as many.
+  return limit > INT_MAX / parts ? INT_MAX : limit * parts;
+}
+
 OptimiseRequest RequestFor(const Cut& cut, const OptimiseRequest& request) {
   OptimiseRequest cut_request = request;
   cut_request.placement = cut.placement;
   cut_request.costs = cut.costs;
   cut_request.seeds.clear();
-  for (int& limit : cut_request.limits.activations) limit *= cut.parts;
+  for (int& limit : cut_request.limits.activations) limit = LimitOfParts(limit, cut.parts);
   return cut_request;
 }
 

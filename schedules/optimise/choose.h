@@ -25,6 +25,9 @@ StageCosts SplitStages(const StageCosts& costs, int parts);
 // power of two.
 std::vector<Cut> CutsOf(int ranks, const StageCosts& costs, int most_parts);
 
+// A limit of whole stages' activations, as one of those of parts of stages.
+int LimitOfParts(int limit, int parts);
+
 // `request` asks for one stage per rank; `cut` says how these stages are cut. A limit of activations
 // counts those of whole stages, so it is multiplied by the number of parts.
 OptimiseRequest RequestFor(const Cut& cut, const OptimiseRequest& request);

@@ -102,6 +102,7 @@ std::vector<double> AxisTicks(double makespan, int most) {
   for (double multiple : {5.0, 2.0, 1.0}) {
     if (multiple * power >= least) step = multiple * power;
   }
+  if (!(step > 0)) return {0};  // less than a double's smallest number
   std::vector<double> ticks;
   for (int i = 0; i * step <= makespan; ++i) ticks.push_back(i * step);
   return ticks;

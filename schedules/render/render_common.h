@@ -42,6 +42,8 @@ std::vector<std::string> ShortFactsOf(const Simulation& run, bool seconds = fals
 // A JSON string: names come from files and may hold anything. "<" is escaped, so that the text can
 // stand in an HTML page; bytes that are not UTF-8 become U+FFFD.
 std::string JsonQuoted(absl::string_view text);
+// Bytes of the character at the start of `text`, which has one; 0 when it is not UTF-8.
+size_t CharacterLength(absl::string_view text);
 // Seventeen significant digits where they are needed: reads back as the same number.
 std::string JsonNumber(double value);
 

@@ -19,7 +19,8 @@ constexpr Utf8Start kUtf8Starts[] = {
     {0xe1, 0xec, 2, 0x80, 0xbf}, {0xed, 0xed, 2, 0x80, 0x9f}, {0xee, 0xef, 2, 0x80, 0xbf},
     {0xf0, 0xf0, 3, 0x90, 0xbf}, {0xf1, 0xf3, 3, 0x80, 0xbf}, {0xf4, 0xf4, 3, 0x80, 0x8f}};
 
-// Bytes of the character at the start of `text`; 0 when it is not UTF-8.
+}  // namespace
+
 size_t CharacterLength(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   for (const Utf8Start& start : kUtf8Starts) {
@@ -34,8 +35,6 @@ size_t CharacterLength(absl::string_view text) {
   }
   return 0;
 }
-
-}  // namespace
 
 std::string JsonQuoted(absl::string_view text) {
   std::string quoted = "\"";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -43,7 +44,17 @@ const char* TextOn(const Colour& colour) {
 }
 
 std::string EscapedForXml(const std::string& text) {
-  return absl::StrReplaceAll(text,
+  // XML has no way to write control characters.
+  std::string characters;
+  for (absl::string_view left = text; !left.empty();) {
+    const size_t length = CharacterLength(left);
+    const bool has_place =
+        length > 1 || (length == 1 && (!absl::ascii_iscntrl(static_cast<unsigned char>(left[0])) ||
+                                       absl::ascii_isspace(static_cast<unsigned char>(left[0]))));
+    absl::StrAppend(&characters, has_place ? left.substr(0, length) : "\uFFFD");
+    left.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return absl::StrReplaceAll(characters,
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 

@@ -54,6 +54,13 @@ TEST(Auto, KeepsTheLimitAndStatesTheGap) {
     const double bound = run["lower_bound"];
     EXPECT_NEAR(run["gap"].get<double>(), makespan / bound - 1, 1e-12);
   }
+  // One that no timetable needs, also where it is multiplied for parts of stages.
+  const json free = Show("-p 4 -m 8 -v auto");
+  for (const char* limit : {"600000000", "2000000000", "2147483647"}) {
+    const json run = Show(absl::StrCat("-p 4 -m 8 -v auto --memory-limit ", limit));
+    EXPECT_EQ(run["makespan"], free["makespan"]);
+    EXPECT_EQ(run["lower_bound"], free["lower_bound"]);
+  }
   // With one activation per rank nothing overlaps: m (p (F + I) + W).
   EXPECT_EQ(Show("-p 4 -m 8 --memory-limit 1")["makespan"], 8 * (4 * 2 + 1));
   EXPECT_EQ(Show("-p 4 -m 8")["makespan"], 27);

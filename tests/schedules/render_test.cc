@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -277,6 +278,9 @@ TEST(RenderSvg, TitleAndFactsAreThoseAskedFor) {
   const std::string named = RenderSvg(drawn.run, drawn.table, {.title = "A <title>"});
   EXPECT_THAT(named, HasSubstr("class=\"title\">A &lt;title&gt;<"));
   EXPECT_THAT(named, HasSubstr(">makespan 33"));
+  // XML cannot have these.
+  EXPECT_THAT(RenderSvg(drawn.run, drawn.table, {.title = "a\x01\xffz\tü"}),
+              HasSubstr("class=\"title\">a\uFFFD\uFFFDz\tü<"));
   const std::string bare = RenderSvg(drawn.run, drawn.table, {.title = ""});
   EXPECT_EQ(CountOf(bare, "class=\"title\""), 0);
   EXPECT_EQ(CountOf(bare, "makespan"), 0);
@@ -425,6 +429,10 @@ TEST(FormatShort, HasFewDigitsButWholeNumbersWhole) {
   EXPECT_EQ(FormatShort(12345.678, 4), "12,346");
   EXPECT_EQ(FormatShort(0, 4), "0");
   EXPECT_EQ(FormatShort(1e300, 4), "1e+300");
+}
+
+TEST(AxisTicks, AreThereForTheShortestTime) {
+  EXPECT_EQ(AxisTicks(std::numeric_limits<double>::denorm_min(), 8), std::vector<double>{0});
 }
 
 TEST(AxisTicks, AreRoundAndFew) {

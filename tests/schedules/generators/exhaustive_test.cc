@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "schedules/check/validate.h"
 #include "schedules/generators/catalogue.h"
@@ -114,6 +116,34 @@ TEST_P(EverySchedule, IsNeverFasterThanTheBound) {
     EXPECT_LE(MakespanLowerBound(table.placement, request.micro_batches, costs),
               run->makespan + 1e-9);
   });
+}
+
+// Of stages that differ, with and without a limit.
+TEST_P(EverySchedule, IsSoundWhateverTheCosts) {
+  if (!entry().takes_costs) return;
+  std::mt19937 random(7);
+  const auto draw = [&random](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
+  for (int i = 0; i < 5'000; ++i) {
+    ScheduleRequest request{.ranks = draw(1, 6), .micro_batches = draw(1, 8)};
+    StageCosts costs = StageCosts::Uniform(request.ranks, 1, 1, 1);
+    for (std::vector<double>* list :
+         {&costs.forward, &costs.input_grad, &costs.weight_grad, &costs.send}) {
+      for (double& cost : *list) cost = draw(0, 4);
+    }
+    for (int s = 0; s < request.ranks; ++s)
+      costs.backward[s] = costs.input_grad[s] + costs.weight_grad[s];
+    request.costs = &costs;
+    request.memory_limit = draw(0, 2 * request.ranks);
+    const auto table = GenerateSchedule(entry().name, request);
+    ASSERT_TRUE(table.ok()) << table.status();
+    ASSERT_EQ(ValidateTimetable(*table), absl::OkStatus());
+    if (request.memory_limit == 0) continue;
+    const auto run = Simulate(*table, costs);
+    ASSERT_TRUE(run.ok()) << run.status();
+    for (const int peak : run->peak_activations) ASSERT_LE(peak, request.memory_limit);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, EverySchedule,

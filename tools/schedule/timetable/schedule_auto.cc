@@ -93,7 +93,8 @@ absl::StatusOr<AutoAnswer> AnswerAuto(const ScheduleQuestion& asked) {
                     .activation_limit = asked.memory_limit};
   const int parts = asked.choose_chunks ? answer.best.table.placement.chunks() : 1;
   if (parts > 1) answer.costs.stages = SplitStages(request->costs, parts);
-  if (answer.activation_limit.has_value()) *answer.activation_limit *= parts;
+  if (answer.activation_limit.has_value())
+    answer.activation_limit = LimitOfParts(*answer.activation_limit, parts);
   return answer;
 }
 
