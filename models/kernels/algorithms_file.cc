@@ -138,7 +138,7 @@ std::string FormatAlgorithms(const ProductAlgorithms& algorithms) {
                          {"gpu", algorithms.gpu},
                          {"cublaslt", algorithms.cublaslt},
                          {"products", std::move(products)}};
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(document, 1) + "\n";
 }
 
 absl::StatusOr<ProductAlgorithms> ParseAlgorithms(absl::string_view text, absl::string_view file) {

@@ -75,7 +75,7 @@ void FieldReader::OneOf(const char* field, const std::vector<Json>& allowed) {
   std::string expected;
   for (const Json& value : allowed) {
     if (json_[field] == value) return;
-    absl::StrAppend(&expected, expected.empty() ? "" : " or ", value.dump());
+    absl::StrAppend(&expected, expected.empty() ? "" : " or ", JsonText(value));
   }
   Fail(field, expected);
 }

@@ -152,7 +152,9 @@ bool CanFormat(const ModelSpec& spec) {
   return spec.mlp() != nullptr || FamilyOf(*spec.decoder()).write != nullptr;
 }
 
-std::string FormatModelConfig(const ModelSpec& spec) { return SpecJson(spec).dump(kIndent) + "\n"; }
+std::string FormatModelConfig(const ModelSpec& spec) {
+  return JsonText(SpecJson(spec), kIndent) + "\n";
+}
 
 absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::string_view file,
                                              const ModelSpec& spec) {

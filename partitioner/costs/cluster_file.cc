@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/spec/json.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/link_limits.h"
@@ -43,7 +44,7 @@ absl::StatusOr<DeviceSpec> ReadKind(const nlohmann::json& kind, absl::string_vie
   if (!fields->status().ok()) return fields->status();
   const nlohmann::json& device = kind["device"];
   if (device.is_object()) {
-    return ParseDevice(device.dump(), absl::StrCat(file, ", ", path, ".device"));
+    return ParseDevice(JsonText(device), absl::StrCat(file, ", ", path, ".device"));
   }
   const std::string name = fields->String("device");
   absl::StatusOr<DeviceSpec> built_in = BuiltInDevice(name);
@@ -120,7 +121,7 @@ std::string FormatCluster(const ClusterSpec& cluster) {
   AddLink("inside", cluster.inside, &json);
   AddLink("between", cluster.between, &json);
   json["cards_per_node"] = cluster.cards_per_node;
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ absl::StatusOr<ModelSpec> ReadDecoder(const nlohmann::json& json, const std::str
                                       const std::string& file) {
   const nlohmann::json config = json.value("config", nlohmann::json());
   absl::StatusOr<ModelSpec> spec =
-      ParseModelConfig(config.dump(), absl::StrCat(file, ": model_config.config"));
+      ParseModelConfig(JsonText(config), absl::StrCat(file, ": model_config.config"));
   if (!spec.ok()) return absl::InvalidArgumentError(spec.status().message());
   if (spec->decoder() == nullptr || !CanFormat(*spec)) {
     return absl::InvalidArgumentError(absl::StrCat(

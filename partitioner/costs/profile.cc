@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/model_json.h"
 
@@ -171,7 +172,7 @@ std::string FormatProfile(const Profile& profile) {
   for (size_t i = 0; i < profile.layers.size(); ++i) {
     json["layers"].push_back(LayerJson(profile.layers[i], profile.timings[i]));
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view file) {

@@ -115,7 +115,7 @@ absl::Status TraceParts::Describe(const TraceGroup& group) const {
   fs::create_directories(folder_, error);
   const std::string file = GroupFileOf(group.number);
   std::ofstream out(file, std::ios::binary);
-  out << ToJson(group).dump() << std::flush;
+  out << JsonText(ToJson(group)) << std::flush;
   return out.good() ? absl::OkStatus() : NotWritten(file);
 }
 

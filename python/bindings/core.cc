@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/spec/json.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "python/bindings/ask.h"
 #include "python/bindings/interruptible.h"
@@ -91,12 +92,12 @@ const Timetable& Shown(const AskedTimetable& asked) {
 }
 
 std::string DefectsText(const AskedTimetable& asked) {
-  return DefectsJson(asked.table.name, asked.table, asked.defects).dump();
+  return JsonText(DefectsJson(asked.table.name, asked.table, asked.defects));
 }
 
 // Of a sound timetable.
 std::string Json(const AskedTimetable& asked, bool actions) {
-  return SimulationJson(asked.shown->run, asked.shown->table, actions).dump();
+  return JsonText(SimulationJson(asked.shown->run, asked.shown->table, actions));
 }
 
 std::string Text(const AskedTimetable& asked, int columns, bool unicode) {
@@ -225,7 +226,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("plan_table", ReadPlan);
   module.def("plan_flags", PlanFlagNames);
   module.def("comparison", ComparisonOf);
-  module.def("catalogue", [] { return CatalogueJson().dump(); });
+  module.def("catalogue", [] { return JsonText(CatalogueJson()); });
   module.def("op_names", OpNames);
 }
 

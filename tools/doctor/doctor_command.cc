@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/doctor/findings.h"
 #include "tools/terminal.h"
@@ -127,7 +128,7 @@ void RunDoctor(bool json) {
   const Findings found = Examine();
   const std::vector<Lack> lacks = FindLacks(found);
   if (json) {
-    fmt::print("{}\n", ToJson(found, lacks).dump(2));
+    fmt::print("{}\n", JsonText(ToJson(found, lacks), 2));
   } else {
     Print(found, lacks);
   }

@@ -25,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/tcp_socket.h"
 #include "comm/where.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/launch/picture/history_recorder.h"
 #include "tools/output_frames.h"
@@ -393,7 +394,7 @@ class Supervisor {
   }
 
   void Print(const std::string& text, const nlohmann::ordered_json& json) {
-    if (request_.json) out_.Write(json.dump() + "\n");
+    if (request_.json) out_.Write(JsonText(json) + "\n");
     out_.WriteTo(STDERR_FILENO, NoticeLine(text));
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "models/spec/units.h"
 #include "pipeline/checkpoint/adapters/merged_model.h"
 #include "tools/command.h"
@@ -31,12 +32,10 @@ int RunMerge(const MergeFlags& flags) {
                                        {"tensors", merged->tensors},
                                        {"bytes", merged->bytes}};
   const std::string text =
-      flags.json
-          ? absl::StrCat(
-                json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n")
-          : absl::StrCat("saved     ", flags.request.output, ": ", merged->tensors, " tensors, ",
-                         FormatBytes(static_cast<double>(merged->bytes)), "; the adapter changed ",
-                         merged->maps, " of them\n");
+      flags.json ? absl::StrCat(JsonText(json), "\n")
+                 : absl::StrCat("saved     ", flags.request.output, ": ", merged->tensors,
+                                " tensors, ", FormatBytes(static_cast<double>(merged->bytes)),
+                                "; the adapter changed ", merged->maps, " of them\n");
   const absl::Status status = WriteOutput("", text);
   return status.ok() ? kExitDone : Fail(status);
 }

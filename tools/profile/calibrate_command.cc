@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
+#include "models/spec/json.h"
 #include "partitioner/calibration/calibration.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"
@@ -187,7 +188,7 @@ std::string FormatJson(const Calibration& calibration, const Checked& checked) {
     json["checked"].push_back(StepJson(checked.steps[i], checked.predicted[i]));
   }
   if (!checked.steps.empty()) json["checked_error"] = checked.error();
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 absl::Status RunCalibrate(const Flags& flags) {

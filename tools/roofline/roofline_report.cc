@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "models/spec/units.h"
 
 namespace sluice {
@@ -117,7 +118,7 @@ std::string FormatRooflineJson(const RooflineReport& report) {
                               {"I", ToJson(layer.input_grad)},
                               {"W", ToJson(layer.weight_grad)}});
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

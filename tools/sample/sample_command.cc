@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
+#include "models/spec/json.h"
 #include "pipeline/sample/generate.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -157,7 +158,7 @@ void PrintJson(const SampleFlags& flags, const std::vector<std::vector<int32_t>>
     json["top_p"] = flags.sampling.top_p;
     json["seed"] = flags.sampling.seed;
     json["seconds"] = samples[prompt].seconds;
-    Show(json.dump() + "\n");
+    Show(JsonText(json) + "\n");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_check.h"
@@ -22,7 +23,7 @@ absl::Status List(const ScheduleFlags& flags) {
         absl::StrCat("--brief lists all schedules; leave it out, or leave out ", flags.what));
   }
   if (!flags.what.empty()) return DescribeSchedule(flags.what, flags.json);
-  if (flags.json) return WriteOutput("", CatalogueJson().dump(2) + "\n");
+  if (flags.json) return WriteOutput("", JsonText(CatalogueJson(), 2) + "\n");
   return WriteOutput(
       "", flags.brief ? BriefCatalogueText(OutputColumns()) : CatalogueText(OutputColumns()));
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/data/open_dataset.h"
+#include "models/spec/json.h"
 #include "pipeline/sample/score.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -94,7 +95,7 @@ int Print(const ScoreFlags& flags, nlohmann::ordered_json json, const Total& tot
   json["loss"] = total.mean();
   json["perplexity"] = std::exp(total.mean());
   const std::string text =
-      flags.json ? absl::StrCat(json.dump(), "\n")
+      flags.json ? absl::StrCat(JsonText(json), "\n")
                  : absl::StrFormat("tokens      %d\nloss        %.6f\nperplexity  %.4f\n",
                                    total.tokens, total.mean(), std::exp(total.mean()));
   const absl::Status status = WriteOutput("", text);

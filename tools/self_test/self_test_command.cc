@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/self_test/self_test.h"
 
@@ -55,7 +56,7 @@ absl::Status RunSelfTest(bool json) {
   if (json) {
     nlohmann::ordered_json document = {{"same_bits", same}};
     for (const WayResult& result : *results) document["runs"].push_back(ToJson(result));
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", JsonText(document, 2));
   } else if (same) {
     const bool gpu = ways.back().kind == "GPU";
     fmt::print("\nThe bits agree.{}\n", gpu ? "" : " There is no GPU that this build can use.");

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "models/spec/json.h"
 #include "tools/train/log/records.h"
 #include "tools/train/train_output.h"
 
@@ -103,7 +104,7 @@ class JsonOutput : public TrainOutput {
   }
 
  private:
-  void Print(const Json& json) { writer_.Write(json.dump() + "\n"); }
+  void Print(const Json& json) { writer_.Write(JsonText(json) + "\n"); }
 
   TextWriter& writer_;
   bool overlapped_ = false;

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/model_json.h"
 #include "partitioner/orders/custom_order.h"
@@ -192,7 +193,7 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
     CheckPartition(&fields, &plan);
   }
   if (!fields.status().ok()) return fields.status();
-  if (object->contains("costs")) plan.costs = (*object)["costs"].dump();
+  if (object->contains("costs")) plan.costs = JsonText((*object)["costs"]);
   if (!object->contains("model_config")) return plan;
   absl::StatusOr<ModelSpec> spec =
       ModelFromJson((*object)["model_config"], plan.model, std::string(file));

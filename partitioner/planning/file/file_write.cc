@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "models/spec/json.h"
 #include "partitioner/costs/model_json.h"
 #include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -176,7 +177,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context, const PlanV
   }
   if (variants.pareto) json["pareto"] = VariantsJson(*variants.pareto);
   if (variants.what_if) json["what_if"] = VariantsJson(*variants.what_if);
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace sluice

@@ -33,7 +33,7 @@ constexpr size_t kChecksumDigits = 32;
 
 std::string Dump(const OrderedJson& json) {
   // A path need not be UTF-8, JSON must be.
-  return json.dump(kIndent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return JsonText(json, kIndent) + "\n";
 }
 
 std::string Zeros() { return std::string(kChecksumDigits, '0'); }
@@ -98,7 +98,7 @@ StateFile ReadFields(const Json& json) {
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
   state.arithmetic = json.value("arithmetic", "");
-  state.more = json.at("more").dump();
+  state.more = JsonText(json.at("more"));
   for (const auto& [name, record] : json.at("files").items()) {
     file.files[name] = {record.at("bytes").get<uint64_t>(),
                         record.at("xxh3_128").get<std::string>()};

@@ -173,8 +173,7 @@ std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, 
       {"inference_mode", true},
   };
   // A path need not be UTF-8, JSON must be.
-  return absl::StrCat(
-      config.dump(kIndent, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n");
+  return absl::StrCat(JsonText(config, kIndent), "\n");
 }
 
 absl::StatusOr<Lora> ParsePeftConfig(absl::string_view text, const std::string& file,

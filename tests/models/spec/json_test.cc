@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 std::string Error(const std::string& text, const JsonLimits& limits = {}) {
   const absl::Status status = ParseJson(text, limits).status();
@@ -134,10 +135,8 @@ TEST(ShowTextTest, EscapesOnlyWhatCannotBePrinted) {
   EXPECT_EQ(ShowText(""), "");
 }
 
-// Lines of the program's sources that call a parser of nlohmann's, as "FILE: LINE".
-std::vector<std::string> CallsOfNlohmannsParsers() {
-  const std::regex call(
-      R"(::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\s*\(|\b_json\b|"_json)");
+// Lines of the program's sources with such a call, as "FILE: LINE".
+std::vector<std::string> LinesWith(const std::regex& call) {
   std::vector<std::string> calls;
   for (const char* room :
        {"schedules", "models", "partitioner", "comm", "pipeline", "tools", "bench"}) {
@@ -159,7 +158,28 @@ std::vector<std::string> CallsOfNlohmannsParsers() {
 
 // A reader with a parser of its own would have to think of depth, length and repeated names itself.
 TEST(ParseJsonTest, NoOtherFileCallsAParserOfNlohmanns) {
-  EXPECT_THAT(CallsOfNlohmannsParsers(), ElementsAre(StartsWith("models/spec/json.cc: ")));
+  const std::regex call(
+      R"(::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\s*\(|\b_json\b|"_json)");
+  EXPECT_THAT(LinesWith(call), ElementsAre(StartsWith("models/spec/json.cc: ")));
+}
+
+// The name of a file may be any bytes.
+TEST(JsonTextTest, HasNoBytesThatAreNotUtf8) {
+  const Json json = {{"a", "x\xffy"}};
+  EXPECT_EQ(JsonText(json), "{\"a\":\"x\uFFFDy\"}");
+  EXPECT_EQ(JsonText(json, 1), "{\n \"a\": \"x\uFFFDy\"\n}");
+  EXPECT_EQ(JsonText(nlohmann::ordered_json{{"b", "ü"}, {"a", 1}}), "{\"b\":\"ü\",\"a\":1}");
+}
+
+// nlohmann's own throws there. Files that must not have another name refuse it, and templates of chats
+// have words of their own.
+TEST(JsonTextTest, NoOtherFileCallsNlohmanns) {
+  EXPECT_THAT(
+      LinesWith(std::regex(R"(\.dump\()")),
+      UnorderedElementsAre(StartsWith("models/spec/json.h: "), StartsWith("models/spec/json.cc: "),
+                           StartsWith("models/data/documents/jinja/builtins.cc: "),
+                           StartsWith("models/files/safetensors_header.cc: "),
+                           StartsWith("models/files/shard_index.cc: ")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "schedules/check/validate.h"
 #include "schedules/sum_order.h"
 #include "tools/command.h"
@@ -32,7 +33,7 @@ std::string SoundText(const std::string& file, const Timetable& table) {
 
 std::string FormatDefects(const CheckQuestion& question, const Timetable& table,
                           const std::vector<Defect>& defects) {
-  if (question.json) return DefectsJson(question.file, table, defects).dump() + "\n";
+  if (question.json) return JsonText(DefectsJson(question.file, table, defects)) + "\n";
   if (defects.empty()) return SoundText(question.file, table);
   std::string text;
   for (const Defect& defect : defects) {

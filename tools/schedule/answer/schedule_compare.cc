@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/spec/json.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -104,7 +105,7 @@ absl::Status CheckAnyFits(const std::vector<Comparison>& lines) {
 
 std::string FormatLines(const std::vector<Comparison>& lines, const ScheduleView& view) {
   if (view.format != ScheduleFormat::kJson) return ComparisonText(lines);
-  return ComparisonJson(lines, view.actions).dump() + "\n";
+  return JsonText(ComparisonJson(lines, view.actions)) + "\n";
 }
 
 absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
@@ -114,7 +115,7 @@ absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
   }
   const absl::StatusOr<TradeOffCurve> curve = SweepTradeOff(question.asked);
   if (!curve.ok()) return curve.status();
-  if (question.view.format == ScheduleFormat::kJson) return TradeOffJson(*curve).dump() + "\n";
+  if (question.view.format == ScheduleFormat::kJson) return JsonText(TradeOffJson(*curve)) + "\n";
   if (question.view.format == ScheduleFormat::kSvg) return TradeOffSvg(*curve);
   return TradeOffText(*curve, OutputColumns());
 }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/spec/json.h"
 #include "partitioner/planning/question/megatron_schedules.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/pytorch.h"
@@ -111,7 +112,7 @@ std::string DetailsJson(const CatalogueEntry& entry, const Runners& runners) {
   json["runs_in"] = runners.run;
   json["not_in"] = nlohmann::ordered_json::object();
   for (const auto& [name, reason] : runners.refuse) json["not_in"][name] = reason;
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/spec/json.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
 #include "schedules/render/render.h"
@@ -61,7 +62,7 @@ std::string FormatRun(const Simulation& run, const Timetable& table, const Sched
   WarnOfMemory(costs, run);
   switch (view.format) {
     case ScheduleFormat::kJson:
-      return SimulationJson(run, table, view.actions).dump() + "\n";
+      return JsonText(SimulationJson(run, table, view.actions)) + "\n";
     case ScheduleFormat::kSvg:
       return RenderSvg(
           run, table,

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "comm/printable.h"
 #include "comm/where.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
@@ -44,7 +45,7 @@ void TellElasticAgent(const absl::Status& status, const Environment& environment
   const nlohmann::json told = {
       {"message",
        {{"message", ToPrintableLine(DescribeError(status))}, {"extraInfo", Facts(status)}}}};
-  if (absl::Status written = WriteOutput(*path, absl::StrCat(told.dump(), "\n")); !written.ok())
+  if (absl::Status written = WriteOutput(*path, absl::StrCat(JsonText(told), "\n")); !written.ok())
     PrintNotice(absl::StrCat(kElasticErrorFile, ": ", written.message()));
 }
 

@@ -55,7 +55,9 @@ class JsonLines : public LogFormat {
     return text;
   }
 
-  std::optional<std::string> Line(const LogRecord& record) override { return record.dump() + "\n"; }
+  std::optional<std::string> Line(const LogRecord& record) override {
+    return JsonText(record) + "\n";
+  }
 };
 
 // "name" and its text for each number of a record: of a list one each.
@@ -65,11 +67,11 @@ std::vector<std::pair<std::string, std::string>> Cells(const LogRecord& record) 
     // A row that is about an evaluation alone says so by what else it has.
     const std::string name = key == "evaluated_step" ? "step" : key;
     if (!value.is_structured()) {
-      cells.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+      cells.emplace_back(name, value.is_string() ? value.get<std::string>() : JsonText(value));
       continue;
     }
     for (const auto& [part, item] : value.items())
-      cells.emplace_back(absl::StrCat(name, "_", part), item.dump());
+      cells.emplace_back(absl::StrCat(name, "_", part), JsonText(item));
   }
   return cells;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "models/spec/json.h"
 #include "pipeline/trace/format_trace.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -138,14 +139,14 @@ void RunOutput::Ready(const CompiledJob& compiled, int rank) {
       {"micro_batches", compiled.plan->global_micro_batches()},
       {"seq", request.batch.seq},
   };
-  writer_.Write(json.dump() + "\n");
+  writer_.Write(JsonText(json) + "\n");
 }
 
 void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
   if (summary.ok()) return output_->Done(*summary);
   const nlohmann::ordered_json json = {{"refused", summary.status().message()},
                                        {"exit_code", ExitCodeOf(summary.status())}};
-  writer_.Write(json.dump() + "\n");
+  writer_.Write(JsonText(json) + "\n");
 }
 
 absl::Status RunOutput::Done(const TrainSummary& summary) {
