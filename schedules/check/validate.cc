@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedules/check/validate_checks.h"
 
 namespace sluice {
@@ -27,9 +28,11 @@ std::vector<Defect> FindDefects(const Timetable& timetable, int limit) {
 absl::Status ValidateTimetable(const Timetable& timetable) {
   const std::vector<Defect> defects = FindDefects(timetable);
   if (defects.empty()) return absl::OkStatus();
-  std::string text = absl::StrCat("timetable ", timetable.name, " is not sound:");
-  for (const Defect& defect : defects) absl::StrAppend(&text, "\n  ", ToString(defect));
-  return absl::InvalidArgumentError(text);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "timetable ", timetable.name,
+      " is not sound: ", absl::StrJoin(defects, "; ", [](std::string* text, const Defect& defect) {
+        absl::StrAppend(text, ToString(defect));
+      })));
 }
 
 }  // namespace sluice

@@ -27,7 +27,7 @@ namespace sluice {
 // defect explains others, it comes first. Linear in the number of actions.
 std::vector<Defect> FindDefects(const Timetable& timetable, int limit = 100);
 
-// OK, or InvalidArgument with one defect per line.
+// OK, or InvalidArgument with all defects on one line, as messages are printed.
 absl::Status ValidateTimetable(const Timetable& timetable);
 
 }  // namespace sluice
