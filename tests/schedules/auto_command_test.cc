@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -99,6 +100,51 @@ TEST(Auto, SaysWhatWouldDo) {
   const Outcome named = Sluice("show 1f1b -p 4 -m 8 --memory-limit 3");
   EXPECT_EQ(named.exit_code, 3);
   EXPECT_THAT(named.text, HasSubstr("1f1b holds 4 activations on rank 0; --memory-limit is 3"));
+}
+
+// Files of a table keep the limit that its pictures keep.
+TEST(MemoryLimit, HoldsForEveryFormat) {
+  const std::string file = testing::TempDir() + "sluice_limit.csv";
+  ASSERT_EQ(Sluice("show 1f1b -p 4 -m 8 --format csv -o " + file).exit_code, 0);
+  for (const char* format : {"text", "svg", "html", "csv", "comms-csv", "trace", "json"}) {
+    for (const std::string& what : {std::string("1f1b -p 4 -m 8"), file}) {
+      const std::string show = absl::StrCat("show ", what, " --format ", format);
+      const Outcome refused = Sluice(absl::StrCat(show, " --memory-limit 3"));
+      EXPECT_EQ(refused.exit_code, 3) << show;
+      EXPECT_THAT(refused.text, HasSubstr("holds 4 activations on rank 0; --memory-limit is 3"));
+      const Outcome kept = Sluice(absl::StrCat(show, " --memory-limit 4"));
+      EXPECT_EQ(kept.exit_code, 0) << kept.text;
+      // Pages and pictures say the limit.
+      if (std::string_view(format).ends_with("csv")) {
+        EXPECT_EQ(kept.text, Sluice(show).text);
+      }
+    }
+  }
+  std::remove(file.c_str());
+}
+
+TEST(MemoryLimit, IsAtLeastOneActivation) {
+  for (const char* command :
+       {"show 1f1b", "show auto", "show auto -v auto", "show zb-2p", "show 1f1b --format csv",
+        "compare", "compare 1f1b auto", "compare --memory-sweep"}) {
+    for (const char* limit : {"0", "-1"}) {
+      const Outcome outcome = Sluice(absl::StrCat(command, " -p 4 -m 8 --memory-limit=", limit));
+      EXPECT_EQ(outcome.exit_code, 2) << command;
+      EXPECT_EQ(outcome.text,
+                absl::StrCat("sluice: --memory-limit must be at least 1, not ", limit, "\n"));
+    }
+  }
+}
+
+// The sweep begins with a third of the memory of 1F1B, here 2; less is a limit, too.
+TEST(MemorySweep, HasTheOnlyLimitThatIsAllowed) {
+  const Outcome outcome = Sluice("compare --memory-sweep -p 8 -m 4 --memory-limit 1 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
+  const json curve = json::parse(outcome.text)["curve"];
+  ASSERT_EQ(curve.size(), 1u);
+  EXPECT_EQ(curve[0]["memory_limit"], 1);
+  const Outcome two_chunks = Sluice("compare --memory-sweep -p 8 -m 4 -v 2 --memory-limit 1");
+  EXPECT_EQ(two_chunks.exit_code, 3) << two_chunks.text;
 }
 
 TEST(MemorySweep, FallsWithTheLimit) {

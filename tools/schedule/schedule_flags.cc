@@ -138,9 +138,20 @@ bool AsksForAuto(const ScheduleFlags& flags) {
          std::find(names.begin(), names.end(), kAuto) != names.end();
 }
 
+absl::Status CheckCounts(const ScheduleFlags& flags) {
+  for (const auto& [name, value] :
+       {std::pair("--group", flags.group), std::pair("--update-every", flags.update_every),
+        std::pair("--memory-limit", flags.memory_limit)}) {
+    if (value.value_or(1) >= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " must be at least 1, not ", *value));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   if (absl::Status ok = RefuseUnused(flags); !ok.ok()) return ok;
+  if (absl::Status ok = CheckCounts(flags); !ok.ok()) return ok;
   ScheduleQuestion asked{.ranks = flags.ranks,
                          .micro_batches = flags.micro_batches,
                          .chunks = flags.chunks,

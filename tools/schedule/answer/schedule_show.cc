@@ -24,7 +24,7 @@
 namespace sluice {
 namespace {
 
-// Whether the format shows only the table, which needs no costs.
+// Whether the format shows only the table, which needs no costs unless memory is limited.
 bool IsCsv(ScheduleFormat format) {
   return format == ScheduleFormat::kCsv || format == ScheduleFormat::kCommsCsv;
 }
@@ -121,13 +121,17 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
       question.what,
       question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));
   if (!found.ok()) return found.status();
-  if (IsCsv(question.view.format)) {
+  const bool csv = IsCsv(question.view.format);
+  if (csv && !question.asked.memory_limit.has_value()) {
     return FormatCsv(found->table, found->line_end, question.view);
   }
   const ScheduleQuestion asked = WithCostsOf(*found, question.asked);
   const absl::StatusOr<PricedTimetable> priced = PriceTimetable(std::move(found->table), asked);
   if (!priced.ok()) return priced.status();
-  return FormatPriced(*priced, question);
+  if (!csv) return FormatPriced(*priced, question);
+  // The costs decide what a rank holds at once.
+  if (absl::Status fits = RunPriced(*priced).status(); !fits.ok()) return fits;
+  return FormatCsv(priced->table, found->line_end, question.view);
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked) {
   std::vector<int> limits = LimitsFor(ranks, request->placement.chunks());
   if (asked.memory_limit.has_value()) {
     std::erase_if(limits, [&](int limit) { return limit > *asked.memory_limit; });
+    if (limits.empty()) limits = {*asked.memory_limit};
   }
   absl::StatusOr<std::vector<TradeOff>> found = SweepMemory(*request, cuts, limits);
   if (absl::IsResourceExhausted(found.status())) {

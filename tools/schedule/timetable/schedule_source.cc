@@ -36,10 +36,6 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
   ScheduleRequest request{*asked.ranks, *asked.micro_batches,
                           asked.chunks.value_or(entry.default_chunks)};
   if (asked.group.has_value()) {
-    if (*asked.group < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("group must be at least 1, not ", *asked.group));
-    }
     if (!entry.takes_group) {
       return absl::InvalidArgumentError(
           absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
@@ -47,12 +43,10 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
     request.group = *asked.group;
   }
   if (asked.update_every.has_value()) {
-    if (*asked.update_every < 1 || entry.updates != WeightUpdates::kDoubleBuffered) {
+    if (entry.updates != WeightUpdates::kDoubleBuffered) {
       return absl::InvalidArgumentError(
-          *asked.update_every < 1
-              ? absl::StrCat("--update-every must be at least 1, not ", *asked.update_every)
-              : absl::StrCat("schedule ", entry.name,
-                             " does not choose when weights change; leave --update-every out"));
+          absl::StrCat("schedule ", entry.name,
+                       " does not choose when weights change; leave --update-every out"));
     }
     request.update_every = *asked.update_every;
   }
