@@ -321,6 +321,61 @@ TEST_F(ScheduleCommand, RefusesFlagsWithoutEffect) {
   EXPECT_EQ(Run("show 1f1b -p 4 -m 8 --format svg --title ''").exit_code, 0);
 }
 
+// A flag that changes nothing in a search, in a file or in the sweep is refused there, too.
+TEST_F(ScheduleCommand, RefusesWhatOthersTake) {
+  ExpectBadInput("show auto -p 4 -m 8 --placement bidirectional",
+                 "schedule auto has one copy of the model, placed looped or v; leave --placement");
+  ExpectBadInput("show auto -p 4 -m 8 --group 4", "schedule auto has no groups; leave --group out");
+  ExpectBadInput("show auto -p 4 -m 8 --update-every 4",
+                 "schedule auto does not choose when weights change; leave --update-every out");
+  const std::string file = Path("table.csv");
+  ASSERT_EQ(Run("show interleaved -p 2 -m 4 -v 2 --format csv -o " + file).exit_code, 0);
+  ExpectBadInput("show " + file + " --group 4",
+                 file + " is a whole timetable, in which --group changes nothing; leave it out");
+  ExpectBadInput("show " + file + " --update-every 3", "in which --update-every changes nothing");
+  ExpectBadInput("compare 1f1b -p 4 -m 8 -v auto", "-v auto is for schedule auto; give a number");
+  ExpectBadInput("show 1f1b --stage-replicas 3,1 -m 8 -v auto", "-v auto is for schedule auto");
+  EXPECT_EQ(Run("compare 1f1b auto -p 2 -m 2 -v auto").exit_code, 0);
+  const std::string sweep = "compare --memory-sweep -p 2 -m 2 --json ";
+  ExpectBadInput(sweep + "--actions", "leave --actions out");
+  ExpectBadInput(sweep + "--update-every 3", "leave --update-every out");
+  ExpectBadInput(sweep + "--placement bidirectional", "leave --placement bidirectional out");
+  ExpectBadInput(sweep + "-v auto", "--memory-sweep tries whole stages and stages cut in two");
+}
+
+// Of several schedules, those that have no use for a flag go without it; one of them must have.
+TEST_F(ScheduleCommand, GivesFlagsToThoseThatTakeThem) {
+  const json lines = json::parse(
+      Run("compare 1f1b pipedream-2bw auto interleaved -p 2 -m 8 --update-every 4 --group 4 --json")
+          .out);
+  ASSERT_EQ(lines.size(), 4u);
+  const auto alone = [&](const std::string& show) {
+    return json::parse(Run("show " + show + " -p 2 -m 8 --json").out)["critical_path"];
+  };
+  EXPECT_EQ(lines[0]["critical_path"], alone("1f1b"));
+  EXPECT_EQ(lines[1]["critical_path"], alone("pipedream-2bw --update-every 4"));
+  EXPECT_EQ(lines[2]["critical_path"], alone("auto"));
+  EXPECT_EQ(lines[3]["critical_path"], alone("interleaved --group 4"));
+  for (const char* flag : {"--update-every 4", "--group 4"}) {
+    const Outcome everything = Run(std::string("compare -p 2 -m 8 --json ") + flag);
+    EXPECT_EQ(everything.err, "");
+    EXPECT_EQ(json::parse(everything.out).size(), json::parse(Run("list --json").out).size());
+  }
+  ExpectBadInput("compare 1f1b auto -p 2 -m 4 --update-every 2",
+                 "--update-every 2: none of 1f1b, auto chooses when weights change; leave "
+                 "--update-every out");
+  const std::string page = " -p 2 -m 4 --format html --against ";
+  const std::string file = Path("table.csv");
+  ASSERT_EQ(Run("show 1f1b -p 2 -m 4 --format csv -o " + file).exit_code, 0);
+  for (const std::string& other : {std::string("1f1b"), std::string("auto"), file}) {
+    EXPECT_EQ(Run("show interleaved --group 4" + page + other).exit_code, 0);
+    EXPECT_EQ(Run("show " + other + " --group 4" + page + "interleaved").exit_code, 0);
+    ExpectBadInput("show gpipe --group 4" + page + other, "--group 4: none of gpipe, " + other);
+  }
+  EXPECT_EQ(Run("show 1f1b -v auto" + page + "auto").exit_code, 0);
+  EXPECT_EQ(Run("show chimera -v 2 --placement bidirectional" + page + "auto").exit_code, 0);
+}
+
 // What keeps several schedules out is said once, with their names.
 TEST_F(ScheduleCommand, ComparisonSaysOnceWhatIsWrong) {
   const Outcome outcome = Run("compare -p 3 -m 4 --costs " + Write("c.json", R"({"F":[1,2,3]})"));

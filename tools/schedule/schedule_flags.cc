@@ -176,6 +176,9 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
     return absl::InvalidArgumentError(
         "--cost: RECOMPUTE has no effect without --recompute; give that, or leave it out");
   }
+  if (flags.choose_chunks && !AsksForAuto(flags)) {
+    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
+  }
   if (flags.time_limit.empty()) return asked;
   const absl::StatusOr<double> seconds = ParseTimeLimit(flags.time_limit);
   if (!seconds.ok()) {
@@ -286,9 +289,6 @@ absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
   absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
   if (!asked.ok()) return asked.status();
   if (absl::Status ok = ReadStageMembers(flags, *asked); !ok.ok()) return ok;
-  if (asked->choose_chunks && flags.what != kAuto && asked->stage_members.empty()) {
-    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
-  }
   return ShowQuestion{.what = flags.what,
                       .asked = *std::move(asked),
                       .view = ViewOf(flags),

@@ -20,32 +20,20 @@
 namespace sluice {
 namespace {
 
-absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQuestion& asked) {
+absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQuestion& all) {
+  const ScheduleQuestion asked = QuestionFor(name, all);
   if (name == kAuto) {
     absl::StatusOr<AutoAnswer> answer = AnswerAuto(asked);
     if (!answer.ok()) return answer.status();
     return Comparison{.table = std::move(answer->best.table), .run = std::move(answer->best.run)};
   }
-  absl::StatusOr<Timetable> table = GenerateTable(name, QuestionFor(name, asked));
+  absl::StatusOr<Timetable> table = GenerateTable(name, asked);
   if (!table.ok()) return table.status();
   absl::StatusOr<PricedTimetable> priced = PriceTimetable(*std::move(table), asked);
   if (!priced.ok()) return priced.status();
   absl::StatusOr<Simulation> run = RunPriced(*priced);
   if (!run.ok()) return run.status();
   return Comparison{.table = std::move(priced->table), .run = *std::move(run)};
-}
-
-// Refuses a flag that none of the schedules takes; where some do, the others ignore it.
-absl::Status CheckTaken(const CompareQuestion& question) {
-  if (question.names.empty() || !question.asked.group.has_value()) return absl::OkStatus();
-  for (const std::string& name : question.names) {
-    const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
-    // Whoever names what there is not is told so later.
-    if (!entry.ok() || (*entry)->takes_group) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--group ", *question.asked.group, ": none of ",
-                                                 absl::StrJoin(question.names, ", "),
-                                                 " has groups; leave --group out"));
 }
 
 std::vector<std::string> NamesOf(const CompareQuestion& question) {
@@ -108,11 +96,27 @@ std::string FormatLines(const std::vector<Comparison>& lines, const ScheduleView
   return JsonText(ComparisonJson(lines, view.actions)) + "\n";
 }
 
-absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
+// Refuses what the sweep has no use for.
+absl::Status CheckSweep(const CompareQuestion& question) {
   if (!question.names.empty()) {
     return absl::InvalidArgumentError(
         "--memory-sweep compares the whole catalogue with auto; leave the names out");
   }
+  if (question.view.actions) {
+    return absl::InvalidArgumentError(
+        "--memory-sweep prints makespans, and no timetable whose actions --actions could print; "
+        "leave --actions out");
+  }
+  if (question.asked.choose_chunks) {
+    return absl::InvalidArgumentError(
+        "--memory-sweep tries whole stages and stages cut in two where -v is not given; leave -v "
+        "auto out, or give a number");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
+  if (absl::Status ok = CheckSweep(question); !ok.ok()) return ok;
   const absl::StatusOr<TradeOffCurve> curve = SweepTradeOff(question.asked);
   if (!curve.ok()) return curve.status();
   if (question.view.format == ScheduleFormat::kJson) return JsonText(TradeOffJson(*curve)) + "\n";
@@ -133,7 +137,7 @@ absl::Status CompareSchedules(const CompareQuestion& question) {
     return absl::InvalidArgumentError(
         "compare draws only with --memory-sweep; 'sluice schedule show' draws one timetable");
   }
-  if (absl::Status taken = CheckTaken(question); !taken.ok()) return taken;
+  if (absl::Status ok = CheckTaken(NamesOf(question), question.asked); !ok.ok()) return ok;
   const absl::StatusOr<std::vector<Comparison>> lines = CompareAll(question);
   if (!lines.ok()) return lines.status();
   absl::Status written = WriteOutput(question.view.output, FormatLines(*lines, question.view));

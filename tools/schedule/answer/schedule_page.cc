@@ -33,8 +33,9 @@ absl::StatusOr<ShownSchedule> Shown(PricedTimetable priced, const std::string& m
 absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
   const std::string& name = question.against;
   ScheduleQuestion asked = QuestionFor(name, question.asked);
+  // Only the first one can have two copies of the model.
+  if (name != kAuto || asked.placement == "bidirectional") asked.placement.clear();
   if (name == kAuto) return AutoTimetable(asked);
-  asked.placement.clear();
   if (NamesFile(name)) asked.chunks.reset();
   absl::StatusOr<FoundTable> found = FindTable(name, asked);
   if (!found.ok()) return found.status();

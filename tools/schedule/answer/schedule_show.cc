@@ -108,25 +108,25 @@ absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
   return FormatRun(shown.run, shown.table, shown.costs, question.view);
 }
 
-absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question) {
-  const absl::StatusOr<PricedTimetable> best = AutoTimetable(question.asked);
+absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question,
+                                       const ScheduleQuestion& asked) {
+  const absl::StatusOr<PricedTimetable> best = AutoTimetable(asked);
   if (!best.ok()) return best.status();
   if (IsCsv(question.view.format)) return FormatCsv(best->table, LineEnd::kLf, question.view);
   return FormatPriced(*best, question);
 }
 
-absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
-  // With two schedules on one page, each gets the options that it understands.
-  absl::StatusOr<FoundTable> found = FindTable(
-      question.what,
-      question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));
+absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question,
+                                        const ScheduleQuestion& asked) {
+  absl::StatusOr<FoundTable> found = FindTable(question.what, asked);
   if (!found.ok()) return found.status();
   const bool csv = IsCsv(question.view.format);
-  if (csv && !question.asked.memory_limit.has_value()) {
+  if (csv && !asked.memory_limit.has_value()) {
     return FormatCsv(found->table, found->line_end, question.view);
   }
-  const ScheduleQuestion asked = WithCostsOf(*found, question.asked);
-  const absl::StatusOr<PricedTimetable> priced = PriceTimetable(std::move(found->table), asked);
+  const ScheduleQuestion with_costs = WithCostsOf(*found, asked);
+  const absl::StatusOr<PricedTimetable> priced =
+      PriceTimetable(std::move(found->table), with_costs);
   if (!priced.ok()) return priced.status();
   if (!csv) return FormatPriced(*priced, question);
   // The costs decide what a rank holds at once.
@@ -138,8 +138,13 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
 
 absl::StatusOr<std::string> FormatSchedule(const ShowQuestion& question) {
   if (!question.asked.stage_members.empty()) return FormatDealt(question);
-  if (question.what == kAuto) return FormatAuto(question);
-  return FormatNamed(question);
+  // With two schedules on one page, each gets the options that it understands.
+  ScheduleQuestion asked = question.asked;
+  if (!question.against.empty()) {
+    if (absl::Status ok = CheckTaken({question.what, question.against}, asked); !ok.ok()) return ok;
+    asked = QuestionFor(question.what, std::move(asked));
+  }
+  return question.what == kAuto ? FormatAuto(question, asked) : FormatNamed(question, asked);
 }
 
 absl::Status ShowSchedule(const ShowQuestion& question) {

@@ -8,6 +8,7 @@
 #include "models/spec/units.h"
 #include "schedules/optimise/choose.h"
 #include "tools/command.h"
+#include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
 namespace {
@@ -28,8 +29,11 @@ absl::StatusOr<Placement> AutoPlacement(const ScheduleQuestion& asked) {
                                  CheckAtLeastOne("chunks", asked.chunks)}) {
     if (!ok.ok()) return ok;
   }
-  if (asked.group.has_value()) {
-    return absl::InvalidArgumentError("schedule auto has no groups; leave --group out");
+  if (absl::Status ok = CheckTakes(AutoEntry(), asked); !ok.ok()) return ok;
+  if (asked.placement == "bidirectional") {
+    return absl::InvalidArgumentError(
+        "schedule auto has one copy of the model, placed looped or v; leave --placement "
+        "bidirectional out, which is for chimera and for files");
   }
   if (asked.recompute) {
     return absl::InvalidArgumentError(

@@ -1,11 +1,13 @@
 #include "tools/schedule/timetable/schedule_source.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "models/files/positioned_file.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
@@ -25,6 +27,32 @@ constexpr int kMostRanksWithCosts = 1 << 16;
 // The most ranks that all stages together may have.
 constexpr int kMostDealtRanks = 1024;
 
+// A flag that some schedules take, and that changes nothing in others.
+struct ChosenFlag {
+  const char* name;
+  std::optional<int> ScheduleQuestion::*value;
+  bool (*taken)(const CatalogueEntry& entry);
+  const char* takes;  // what one that takes it does; and what one that does not
+  const char* lacks;
+};
+
+constexpr ChosenFlag kChosenFlags[] = {
+    {"--group", &ScheduleQuestion::group, [](const auto& entry) { return entry.takes_group; },
+     "has groups", "has no groups"},
+    {"--update-every", &ScheduleQuestion::update_every,
+     [](const auto& entry) { return entry.updates == WeightUpdates::kDoubleBuffered; },
+     "chooses when weights change", "does not choose when weights change"},
+};
+
+// What is known of `name`: of a file, that it takes no such flag.
+absl::StatusOr<CatalogueEntry> EntryOf(const std::string& name) {
+  if (name == kAuto) return AutoEntry();
+  if (NamesFile(name)) return CatalogueEntry();
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
+  if (!entry.ok()) return entry.status();
+  return **entry;
+}
+
 absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
                                           const CatalogueEntry& entry) {
   if (!asked.ranks.has_value() || !asked.micro_batches.has_value()) {
@@ -33,23 +61,11 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
                      " needs -p/--ranks and -m/--micro-batches, as in: sluice schedule show ",
                      entry.name, " -p 4 -m 8"));
   }
+  if (absl::Status ok = CheckTakes(entry, asked); !ok.ok()) return ok;
   ScheduleRequest request{*asked.ranks, *asked.micro_batches,
                           asked.chunks.value_or(entry.default_chunks)};
-  if (asked.group.has_value()) {
-    if (!entry.takes_group) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
-    }
-    request.group = *asked.group;
-  }
-  if (asked.update_every.has_value()) {
-    if (entry.updates != WeightUpdates::kDoubleBuffered) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", entry.name,
-                       " does not choose when weights change; leave --update-every out"));
-    }
-    request.update_every = *asked.update_every;
-  }
+  if (asked.group.has_value()) request.group = *asked.group;
+  if (asked.update_every.has_value()) request.update_every = *asked.update_every;
   return request;
 }
 
@@ -113,8 +129,15 @@ absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
   return found;
 }
 
-// With the placement, the size and the recomputation that were asked for.
-absl::StatusOr<FoundTable> MadeToFit(FoundTable found, const ScheduleQuestion& asked) {
+// `found`, of the file called `name`, with the placement, the size and the recomputation that were
+// asked for.
+absl::StatusOr<FoundTable> MadeToFit(FoundTable found, const std::string& name,
+                                     const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!(asked.*flag.value).has_value()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " is a whole timetable, in which ",
+                                                   flag.name, " changes nothing; leave it out"));
+  }
   absl::StatusOr<Timetable> table = std::move(found.table);
   if (!asked.placement.empty()) {
     const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
@@ -172,22 +195,51 @@ bool NamesFile(const std::string& what) {
   return absl::EndsWith(what, ".csv") || IsPlan(what) || absl::StrContains(what, "/");
 }
 
+absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!(asked.*flag.value).has_value() || flag.taken(entry)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", entry.name, " ", flag.lacks, "; leave ", flag.name, " out"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    const std::optional<int>& value = asked.*flag.value;
+    const auto takes = [&](const std::string& name) {
+      const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
+      // Whoever names what there is not is told so later.
+      return !entry.ok() || flag.taken(*entry);
+    };
+    if (!value.has_value() || std::any_of(names.begin(), names.end(), takes)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag.name, " ", *value, ": none of ",
+                                                   absl::StrJoin(names, ", "), " ", flag.takes,
+                                                   "; leave ", flag.name, " out"));
+  }
+  return absl::OkStatus();
+}
+
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
-  if (entry.ok() && (*entry)->chunk_step == 0) asked.chunks.reset();
-  if (entry.ok() && !(*entry)->takes_group) asked.group.reset();
+  const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
+  if (!entry.ok()) return asked;
+  const bool generated = entry->generate != nullptr;  // not searched for, and not read
+  if (generated && entry->chunk_step == 0) asked.chunks.reset();
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!flag.taken(*entry)) (asked.*flag.value).reset();
+  }
   return asked;
 }
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
   absl::StatusOr<FoundTable> found = IsPlan(file) ? ReadPlanTable(file) : ReadCsvTable(file);
-  return found.ok() ? MadeToFit(*std::move(found), asked) : found;
+  return found.ok() ? MadeToFit(*std::move(found), file, asked) : found;
 }
 
 absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,
                                          const ScheduleQuestion& asked) {
   absl::StatusOr<FoundTable> found = ParseCsv(text, name);
-  return found.ok() ? MadeToFit(*std::move(found), asked) : found;
+  return found.ok() ? MadeToFit(*std::move(found), name, asked) : found;
 }
 
 absl::StatusOr<FoundTable> ReadPlanText(absl::string_view json, const std::string& name) {

@@ -27,8 +27,14 @@ absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
 // Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
 bool NamesFile(const std::string& what);
-// `asked` for schedule `name`, one of several that are asked for: without chunks and groups where
-// that schedule has none.
+// Of --group and --update-every, which only some schedules take: InvalidArgument where `entry` does
+// not take one that is given.
+absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked);
+// The same of several schedules that are asked for (names of the catalogue, auto, files): only where
+// none of them takes it. The others ignore it, see QuestionFor.
+absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked);
+// `asked` for `name`, one of several: without what that one has no use for of chunks, groups and the
+// micro-batches of an update.
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
 
 // A timetable, and how the lines of its file end, so that it can be written in the same way.
@@ -39,7 +45,8 @@ struct FoundTable {
 };
 
 // The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE
-// actions added for --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
+// actions added for --recompute; it may be unsound. InvalidArgument where it does not have the
+// requested size, or for a flag of CheckTakes.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
 // The table in the text of a file called `name`, as ReadTable.
 absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,
