@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/built_files.h"
 
@@ -374,6 +376,84 @@ TEST_F(ScheduleCommand, GivesFlagsToThoseThatTakeThem) {
   }
   EXPECT_EQ(Run("show 1f1b -v auto" + page + "auto").exit_code, 0);
   EXPECT_EQ(Run("show chimera -v 2 --placement bidirectional" + page + "auto").exit_code, 0);
+}
+
+// The unit of a page's times, and the makespan of each of its schedules.
+struct PageTimes {
+  bool seconds;
+  std::vector<double> makespans;
+};
+
+PageTimes TimesOf(const std::string& page) {
+  PageTimes times{.seconds = page.find("\"seconds\":true") != std::string::npos, .makespans = {}};
+  const std::string field = "\"makespan\":";
+  for (size_t at = page.find(field); at != std::string::npos; at = page.find(field, at + 1))
+    times.makespans.push_back(std::stod(page.substr(at + field.size())));
+  return times;
+}
+
+// Two schedules on one axis have one unit: that of the plan, or of the measured run, that is first.
+TEST_F(ScheduleCommand, PagesMixNoUnits) {
+  const std::string plan = Path("plan.json");
+  ASSERT_EQ(std::system((SluiceProgram() +
+                         " plan mlp --devices 2 --device h100 --schedule 1f1b --micro-batches 8 "
+                         "--micro-batch-size 1 -o " +
+                         plan)
+                            .c_str()),
+            0);
+  const std::string costs = Write("costs.json", json::parse(Contents(plan))["costs"].dump());
+  const auto seconds_of = [&](const std::string& name) {
+    const json report = json::parse(Run("show " + name + " -p 2 -m 8 --json --costs " + costs).out);
+    return report["makespan"].get<double>();
+  };
+  const auto expect_pair = [&](const std::string& first, const std::string& second,
+                               const std::vector<double>& makespans) {
+    const Outcome outcome = Run("show " + first + " --format html --against " + second);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const PageTimes times = TimesOf(outcome.out);
+    EXPECT_TRUE(times.seconds);
+    ASSERT_EQ(times.makespans.size(), 2u);
+    EXPECT_DOUBLE_EQ(times.makespans[0], makespans[0]) << first;
+    EXPECT_DOUBLE_EQ(times.makespans[1], makespans[1]) << second;
+  };
+  const double planned = seconds_of("1f1b");
+  for (const std::string name : {"gpipe", "auto"}) {
+    expect_pair(plan, name, {planned, seconds_of(name)});
+    ExpectBadInput("show " + name + " -p 2 -m 8 --format html --against " + plan,
+                   "the costs of " + plan + " are in seconds, and " + name +
+                       " has no costs; show " + plan + " --against " + name);
+  }
+  expect_pair(plan, plan, {planned, planned});
+  ExpectBadInput("show " + plan + " --format html --against interleaved",
+                 plan + " says what 2 stages cost, not 4; give --cost, which holds for any number");
+  const std::string uniform = " --format html --cost F=1,B=2 --against ";
+  const PageTimes units = TimesOf(Run("show " + plan + uniform + "interleaved").out);
+  EXPECT_FALSE(units.seconds);
+  EXPECT_EQ(units.makespans, (std::vector<double>{27, 51}));
+
+  // F takes 2 and 3 microseconds, B 4 and 5; the run waited between them.
+  const std::string trace = Write("run.json", R"([
+      {"name":"0F0","ph":"X","ts":10,"dur":2,"tid":0,"args":{"stage":0,"micro_batch":0}},
+      {"name":"1F0","ph":"X","ts":13,"dur":3,"tid":1,"args":{"stage":1,"micro_batch":0}},
+      {"name":"1B0","ph":"X","ts":20,"dur":5,"tid":1,"args":{"stage":1,"micro_batch":0}},
+      {"name":"0B0","ph":"X","ts":30,"dur":4,"tid":0,"args":{"stage":0,"micro_batch":0}}])");
+  // ZB-H1 sends a gradient after I, half of B: 2 + 3 + 2.5 + 4.
+  expect_pair("1f1b -p 2 -m 1 --measured " + trace, "zb-h1", {14e-6, 11.5e-6});
+}
+
+// A file says how many ranks and micro-batches the schedule beside it has.
+TEST_F(ScheduleCommand, PagesTakeTheSizeOfAFile) {
+  const std::string file = Path("table.csv");
+  ASSERT_EQ(Run("show 1f1b -p 4 -m 8 --format csv -o " + file).exit_code, 0);
+  const std::string page = Run("show " + file + " --format html --against zb-h1").out;
+  EXPECT_THAT(page, HasSubstr("zb-h1: 4 ranks, 8 micro-batches"));
+  EXPECT_EQ(page, Run("show " + file + " -p 4 -m 8 --format html --against zb-h1").out);
+  EXPECT_THAT(Run("show " + file + " --format html --against auto").out,
+              HasSubstr("auto: 4 ranks, 8 micro-batches"));
+  // Another file has a size of its own.
+  const std::string small = Path("small.csv");
+  ASSERT_EQ(Run("show 1f1b -p 2 -m 2 --format csv -o " + small).exit_code, 0);
+  EXPECT_EQ(Run("show " + file + " --format html --against " + small).exit_code, 0);
 }
 
 // What keeps several schedules out is said once, with their names.

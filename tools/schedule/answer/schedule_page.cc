@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "schedules/simulate/simulate.h"
 #include "tools/schedule/timetable/measured_trace.h"
 #include "tools/schedule/timetable/schedule_auto.h"
@@ -28,19 +29,40 @@ absl::StatusOr<ShownSchedule> Shown(PricedTimetable priced, const std::string& m
   return shown;
 }
 
-// The schedule of --against, with the ranks and micro-batches of the first one. A named schedule or
-// a file has its own placement, and a file its own number of chunks.
-absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
+// What --against asks for: the size of `first` and, where no flag says what stages cost, what they
+// cost there, so that both are in one unit.
+ScheduleQuestion QuestionBeside(const ShownSchedule& first, const ShowQuestion& question) {
+  ScheduleQuestion asked = QuestionFor(question.against, question.asked);
+  if (!NamesFile(question.against)) {
+    if (!asked.ranks.has_value()) asked.ranks = first.table.placement.ranks();
+    if (!asked.micro_batches.has_value()) asked.micro_batches = first.table.micro_batches;
+  }
+  if (!asked.costs.given() && first.costs.seconds) {
+    asked.costs =
+        GivenCosts::FromStages(first.costs, first.fitted ? question.measured : question.what);
+  }
+  return asked;
+}
+
+// The schedule of --against, beside `first`. A named schedule or a file has its own placement, a
+// file its own number of chunks, and a plan its own costs.
+absl::StatusOr<PricedTimetable> OtherTimetable(const ShownSchedule& first,
+                                               const ShowQuestion& question) {
   const std::string& name = question.against;
-  ScheduleQuestion asked = QuestionFor(name, question.asked);
+  ScheduleQuestion asked = QuestionBeside(first, question);
   // Only the first one can have two copies of the model.
   if (name != kAuto || asked.placement == "bidirectional") asked.placement.clear();
   if (name == kAuto) return AutoTimetable(asked);
   if (NamesFile(name)) asked.chunks.reset();
   absl::StatusOr<FoundTable> found = FindTable(name, asked);
   if (!found.ok()) return found.status();
-  asked = WithCostsOf(*found, std::move(asked));
-  return PriceTimetable(std::move(found->table), asked);
+  const bool own = found->costs.given() && !question.asked.costs.given();
+  if (own) asked.costs = found->costs;
+  absl::StatusOr<PricedTimetable> other = PriceTimetable(std::move(found->table), asked);
+  if (!other.ok() || other->costs.seconds == first.costs.seconds) return other;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the costs of ", name, " are in seconds, and ", question.what, " has no costs; show ", name,
+      " --against ", question.what, ", or give --cost for both"));
 }
 
 HtmlPanel PanelOf(const ShownSchedule& shown) {
@@ -63,7 +85,10 @@ absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
   absl::StatusOr<MeasuredRun> run = ReadMeasuredRun(measured, shown->table);
   if (!run.ok()) return run.status();
   shown->fitted = !given.given();
-  if (shown->fitted) shown->costs.stages = FittedCosts(*run, shown->table.placement);
+  if (shown->fitted) {
+    shown->costs.stages = FittedCosts(*run, shown->table.placement);
+    shown->costs.seconds = true;
+  }
   shown->measured = *std::move(run);
   return absl::OkStatus();
 }
@@ -88,7 +113,7 @@ absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
   if (!fits.ok()) return fits;
   all.push_back(*std::move(shown));
   if (!question.against.empty()) {
-    absl::StatusOr<PricedTimetable> other = OtherTimetable(question);
+    absl::StatusOr<PricedTimetable> other = OtherTimetable(all.front(), question);
     if (!other.ok()) return other.status();
     // The measured run is that of the first schedule.
     absl::StatusOr<ShownSchedule> second =

@@ -33,7 +33,8 @@ std::string PageOf(const std::deque<ShownSchedule>& shown);
 
 // The HTML page of `sluice schedule show --format html`: `first`, the schedule of --against, and
 // the run of --measured. Without given costs, a measured run is compared to the timetable simulated
-// with the run's own durations.
+// with the run's own durations. The schedule of --against then has these durations too, or those of
+// a plan that is first; InvalidArgument where that is not possible, so that units would be mixed.
 absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
                                          const ShowQuestion& question);
 

@@ -76,11 +76,27 @@ absl::StatusOr<GivenCosts> GivenCosts::FromJson(std::string text, const std::str
   return costs;
 }
 
+GivenCosts GivenCosts::FromStages(ScheduleCosts costs, std::string source) {
+  GivenCosts given;
+  given.stages_ = std::move(costs);
+  given.source_ = std::move(source);
+  return given;
+}
+
 absl::StatusOr<ScheduleCosts> GivenCosts::On(const Placement& placement) const {
+  if (stages_.has_value()) return OfTimetable(placement.stages());
   absl::StatusOr<ScheduleCosts> costs =
       file_.has_value() ? file_->On(placement) : UniformOn(placement.stages());
   if (costs.ok()) costs->seconds = seconds_;
   return costs;
+}
+
+absl::StatusOr<ScheduleCosts> GivenCosts::OfTimetable(int stages) const {
+  const size_t count = stages_->stages.forward.size();
+  if (count == static_cast<size_t>(stages)) return *stages_;
+  return absl::InvalidArgumentError(absl::StrCat(
+      source_, " says what ", count, " stages cost, not ", stages,
+      "; give --cost, which holds for any number of stages, or a schedule of ", count));
 }
 
 absl::StatusOr<ScheduleCosts> GivenCosts::UniformOn(int stages) const {

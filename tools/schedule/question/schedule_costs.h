@@ -28,24 +28,31 @@ class GivenCosts {
   // The costs that the plan in file `plan` was made for, as `json` has them: in seconds.
   static absl::StatusOr<GivenCosts> FromPlan(std::string json, const std::string& plan);
 
-  // Whether one of the two flags was given.
-  bool given() const { return file_.has_value() || !uniform_.empty(); }
+  // What the stages of one timetable cost, for others with as many stages. `source` stands for it in
+  // errors.
+  static GivenCosts FromStages(ScheduleCosts costs, std::string source);
+
+  // Whether there are costs: one of the two flags was given, or they are those of a timetable.
+  bool given() const { return file_.has_value() || stages_.has_value() || !uniform_.empty(); }
   // Whether --cost says what a RECOMPUTE takes.
   bool prices_recompute() const { return uniform_.contains("RECOMPUTE"); }
   // The path of --costs; null without it.
   const std::string* file() const { return file_.has_value() ? &file_->name() : nullptr; }
 
   // The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B
-  // / 2. InvalidArgument names the flag or file, and the field: a file whose lists are for another
-  // number of stages, or sums that are too large.
+  // / 2. InvalidArgument names the flag or file, and the field: costs that are for another number of
+  // stages, or sums that are too large.
   absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
 
  private:
   absl::StatusOr<ScheduleCosts> UniformOn(int stages) const;
+  absl::StatusOr<ScheduleCosts> OfTimetable(int stages) const;
 
   std::map<std::string, double> uniform_;  // the values of --cost
   std::optional<CostsFile> file_;
-  bool seconds_ = false;
+  std::optional<ScheduleCosts> stages_;
+  std::string source_;    // of stages_
+  bool seconds_ = false;  // of the file
 };
 
 }  // namespace sluice
