@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
+import threading
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from sluice import _flags
 from sluice._data import InputFunction, Source, source_of
@@ -109,7 +111,8 @@ class Trainer:
 
     The same Python source runs on one rank or many: alone, the stages are threads; under
     ``torchrun --nproc-per-node N`` or ``mpirun -n N`` each process is one rank. All ranks must call
-    the same methods in the same order. Callbacks run on rank 0 (``is_main``).
+    the same methods in the same order. Callbacks run on rank 0 (``is_main``). While a method runs,
+    callbacks and other threads may call ``stop``, and no other method.
 
     Args:
         model: a preset, a ``config.json``, or a Hugging Face folder, whose weights are taken unless
@@ -137,6 +140,7 @@ class Trainer:
 
     Raises:
         ValueError: an argument or the data are wrong.
+        RuntimeError: a method was called while another one was running.
         ModuleNotFoundError: the program is not installed (``pip install 'sluice[train]'``).
         sluice.Infeasible, sluice.Invalid, sluice.Lost, MemoryError: as the exit codes of the
             command line.
@@ -163,6 +167,8 @@ class Trainer:
         if data is None:
             raise ValueError("data is missing; give a path, tokens, texts or an input function")
         self._program: Optional[Program] = None
+        self._busy = threading.Lock()  # held while a method runs, whose name is _running
+        self._running = ""
         self._finalizer: Callable[[], Any] = lambda: None
         self._data = data
         self._eval = (eval_fn, eval_micro_batches)
@@ -198,11 +204,11 @@ class Trainer:
         fields = {} if steps is None else {"steps": int(steps)}
         if steps is not None and steps < 0:
             raise ValueError(f"steps is {steps}; expected at least 0")
-        return self._do("fit", **fields)
+        return self._do("fit", "fit", **fields)
 
     def evaluate(self) -> Evaluation:
         """The loss on the validation data, with the weights as they are now."""
-        done = self._do("evaluate")
+        done = self._do("evaluate", "evaluate")
         if "eval_loss" not in done:
             raise ValueError("there are no validation data; give validation, or eval_fn")
         return _evaluation(done["steps"], done)
@@ -219,26 +225,28 @@ class Trainer:
         Returns:
             The checkpoint's folder, on rank 0.
         """
-        done = self._do("save", directory=os.path.abspath(directory), overwrite=bool(overwrite))
+        fields = {"directory": os.path.abspath(directory), "overwrite": bool(overwrite)}
+        done = self._do("save_state", "save", **fields)
         path = done.get("checkpoint")
         return None if path is None else str(path)
 
     def load_state(self, directory: Union[str, "os.PathLike[str]"]) -> None:
         """Goes on from a checkpoint, of this run or of one that has another number of stages. All
         ranks call it."""
-        before = dict(self._keywords)
-        self.close()
-        self._keywords.update(resume=os.fspath(directory), init=None)
-        try:
-            self._start()
-        except BaseException:
-            self._keywords = before
-            raise
+        with self._alone("load_state"):
+            before = dict(self._keywords)
+            self._close()
+            self._keywords.update(resume=os.fspath(directory), init=None)
+            try:
+                self._start()
+            except BaseException:
+                self._keywords = before
+                raise
 
     def weights_hash(self) -> str:
         """A hash of every weight: equal for equal weights, however they are divided. The weights
         are brought to rank 0 for it. All ranks call it."""
-        return str(self._do("hash")["weights_hash"])
+        return str(self._do("weights_hash", "hash")["weights_hash"])
 
     def stop(self) -> None:
         """For callbacks: asks ``fit`` to end after the step that is being taken, on all ranks."""
@@ -247,13 +255,16 @@ class Trainer:
 
     def close(self) -> None:
         """Ends the run, without a checkpoint. It may be called again."""
-        self._finalizer()
-        self._program = None
+        with self._alone("close"):
+            self._close()
 
     def __enter__(self) -> "Trainer":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None and self._busy.locked():
+            self.stop()  # what another thread runs; the block's exception says more than close's
+            return
         self.close()
 
     @property
@@ -312,7 +323,27 @@ class Trainer:
             raise
         self._finalizer = weakref.finalize(self, _end, program, source, folder)
         self._step = 0
-        self._do("fit", steps=0)
+        self._ask("fit", steps=0)
+
+    def _close(self) -> None:
+        self._finalizer()
+        self._program = None
+
+    @contextlib.contextmanager
+    def _alone(self, method: str) -> Iterator[None]:
+        """Refuses a method while another one waits for the program, which does one thing at a time
+        and whose answers do not say to which command they belong."""
+        if not self._busy.acquire(blocking=False):
+            first = "stop(), and then " if self._running == "fit" else ""
+            raise RuntimeError(
+                f"{method}() was called by a callback or another thread while {self._running}() is "
+                f"running; call {first}{method}() after {self._running}() has returned"
+            )
+        try:
+            self._running = method
+            yield
+        finally:
+            self._busy.release()
 
     def _next_line(self) -> Dict[str, Any]:
         assert self._program is not None
@@ -324,7 +355,11 @@ class Trainer:
                 raise self._source.error from error
             raise
 
-    def _do(self, what: str, **fields: Any) -> Fit:
+    def _do(self, method: str, what: str, **fields: Any) -> Fit:
+        with self._alone(method):
+            return self._ask(what, **fields)
+
+    def _ask(self, what: str, **fields: Any) -> Fit:
         if self._program is None:
             raise ValueError("the trainer is closed")
         history: List[Step] = []
@@ -338,13 +373,13 @@ class Trainer:
             except KeyboardInterrupt as interrupt:
                 if isinstance(raised, KeyboardInterrupt):
                     self._program.kill()
-                    self.close()
+                    self._close()
                     raise
                 raised = interrupt
                 self._program.interrupt()
                 continue
             except BaseException:
-                self.close()
+                self._close()
                 raise
             try:
                 if raised is None:
@@ -354,7 +389,7 @@ class Trainer:
                 self._program.interrupt()
         if "refused" in line:
             if what == "fit":
-                self._do("fit", steps=0)  # steps may have been taken before
+                self._ask("fit", steps=0)  # steps may have been taken before
             raise from_exit_code(int(line["exit_code"]), str(line["refused"]))
         self._step = int(line["steps"])
         if raised is not None:

@@ -226,6 +226,78 @@ def test_a_callback_may_stop_or_raise(text):
         assert trainer.fit(1).steps == trainer.step
 
 
+CALLS = {
+    "fit": lambda trainer, folder: trainer.fit(1),
+    "evaluate": lambda trainer, folder: trainer.evaluate(),
+    "save_state": lambda trainer, folder: trainer.save_state(folder),
+    "load_state": lambda trainer, folder: trainer.load_state(folder),
+    "weights_hash": lambda trainer, folder: trainer.weights_hash(),
+    "close": lambda trainer, folder: trainer.close(),
+}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["callback", "thread"])
+def test_a_method_within_fit_is_refused_and_fit_goes_on(text, tmp_path, elsewhere):
+    refused = {}
+
+    def call_all(step):
+        if step.step != 2:
+            return
+        for name, call in CALLS.items():
+            try:
+                call(trainer, tmp_path / "state")
+            except RuntimeError as error:
+                refused[name] = str(error)
+
+    def on_step(step):
+        if elsewhere:
+            thread = threading.Thread(target=call_all, args=(step,))
+            thread.start()
+            thread.join()
+        else:
+            call_all(step)
+
+    with sluice.Trainer(data=text, steps=STEPS, stages=2, **SHAPE) as trainer:
+        wanted = trainer.fit()
+    with sluice.Trainer(data=text, steps=STEPS, stages=2, callbacks=[on_step], **SHAPE) as trainer:
+        done = trainer.fit()
+        assert set(refused) == set(CALLS)
+        for name, message in refused.items():
+            assert f"{name}() was called" in message and "while fit() is running" in message
+            assert f"call stop(), and then {name}() after fit() has returned" in message
+        assert done.steps == trainer.step == STEPS
+        assert [step.loss_hex for step in done.history] == [step.loss_hex for step in wanted.history]
+        assert not (tmp_path / "state").exists()
+        # Each can be called now.
+        assert trainer.evaluate().step == STEPS
+        assert trainer.save_state(tmp_path / "state").endswith(f"{STEPS:08}")
+
+
+def test_what_a_callback_is_refused_ends_fit_and_the_block_as_any_error(text):
+    with pytest.raises(RuntimeError, match=r"evaluate\(\) after fit\(\)"):
+        with sluice.Trainer(
+            data=text, steps=10**9, callbacks=[lambda step: trainer.evaluate()], **SHAPE
+        ) as trainer:
+            process = f"/proc/{trainer._program.pid}"
+            trainer.fit()
+    assert not os.path.exists(process)
+
+
+def test_a_block_that_fails_beside_a_fit_raises_its_own_exception(text):
+    started = threading.Event()
+    with pytest.raises(LookupError, match="beside"):
+        with sluice.Trainer(
+            data=text, steps=10**9, callbacks=[lambda step: started.set()], **SHAPE
+        ) as trainer:
+            fit = threading.Thread(target=trainer.fit)
+            fit.start()
+            started.wait()
+            raise LookupError("beside")
+    fit.join(60)  # it has been stopped
+    assert not fit.is_alive() and trainer.step > 0
+    trainer.close()
+
+
 def test_ctrl_c_ends_a_fit_and_not_the_trainer(text):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background begin without
     with sluice.Trainer(data=text, steps=10**9, stages=2, **SHAPE) as trainer:
