@@ -6,7 +6,7 @@ import json
 import os
 import struct
 import threading
-from typing import Any, BinaryIO, Callable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence, Tuple, Union
 
 __all__ = ["InputFunction", "Source", "source_of"]
 
@@ -238,13 +238,13 @@ def source_of(
         raise ValueError("eval_fn goes with an input function; give validation for other data")
     if isinstance(data, (str, os.PathLike)):
         return _Path(data)
-    shape: Optional[List[int]] = list(data.shape) if hasattr(data, "shape") else None
-    if shape is not None:
+    if hasattr(data, "shape") and hasattr(data, "dtype"):  # a datasets.Dataset has a shape alone
         numpy = _numpy()
         tokens = numpy.asarray(_host(data))
         if tokens.ndim != 1 or not numpy.issubdtype(tokens.dtype, numpy.integer):
             raise ValueError(
-                f"data: an array of shape {shape} of {tokens.dtype}; expected one row of tokens"
+                f"data: an array of shape {list(tokens.shape)} of {tokens.dtype}; "
+                "expected one row of tokens"
             )
         path = os.path.join(folder, "tokens.bin")
         _token_file(tokens, path)

@@ -145,6 +145,23 @@ def test_images_come_from_a_function():
     assert before.accuracy < 0.5 and after.accuracy > 0.9
 
 
+class Dataset:
+    """As much of Hugging Face's as is asked for: it has a shape, and is no array."""
+
+    def __init__(self, records):
+        self.records = records
+        self.shape = (len(records), 1)
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, index):
+        return self.records[index]
+
+    def __iter__(self):
+        return iter(self.records)
+
+
 def test_arrays_and_texts_are_data(text):
     row = np.frombuffer(open(text, "rb").read(), dtype=np.uint8)
     hashes = []
@@ -154,7 +171,8 @@ def test_arrays_and_texts_are_data(text):
             hashes.append(trainer.weights_hash())
     assert hashes[0] == hashes[1]
     # Texts are read by a tokenizer, which a model of bytes has not.
-    for texts in ([{"text": "a text"}, {"text": "and more"}], ["a text", "and more"]):
+    records = [{"text": "a text"}, {"text": "and more"}]
+    for texts in (records, ["a text", "and more"], Dataset(records)):
         with pytest.raises(ValueError, match="tokenizer"):
             sluice.Trainer(data=texts, steps=1, **SHAPE)
 
