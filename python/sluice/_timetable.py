@@ -436,6 +436,25 @@ class Comparison(Sequence[Timetable]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def _check_taken(
+    names: Sequence[str],
+    group: Optional[int],
+    searching: Mapping[str, Any],
+    catalogue: Sequence[CatalogueEntry],
+) -> None:
+    """Raises ValueError for what none of the schedules takes; where some do, the others ignore it."""
+    takes_group = {entry.name: entry.takes_group for entry in catalogue}
+    # Whoever names what there is not is told so later.
+    if group is not None and names and not any(takes_group.get(name, True) for name in names):
+        raise ValueError(f"group {group}: none of {', '.join(names)} has groups; leave group out")
+    for keyword, value in searching.items():
+        if value is not None and "auto" not in names:
+            raise ValueError(
+                f"{keyword} is {value!r}, which is for schedule 'auto'; name that too, or "
+                + ("give a number" if keyword == "chunks" else "leave it out")
+            )
+
+
 def compare(
     names: Optional[Sequence[str]] = None,
     *,
@@ -445,6 +464,7 @@ def compare(
     costs: Costs = None,
     memory_limit: Optional[int] = None,
     group: Optional[int] = None,
+    recompute: bool = False,
     time_limit: Union[float, str, None] = None,
 ) -> Comparison:
     """Several schedules for the same ranks, micro-batches and costs.
@@ -452,8 +472,9 @@ def compare(
     Args:
         names: which; None: the whole catalogue and "auto", without those that this size or these
             limits do not allow (``Comparison.skipped`` says why).
-        ranks, micro_batches, chunks, costs, memory_limit, group, time_limit: as for
-            ``sluice.schedule``; a schedule that has no choice of chunks or groups takes its own.
+        ranks, micro_batches, chunks, costs, memory_limit, group, recompute, time_limit: as for
+            ``sluice.schedule``; a schedule that has no choice of chunks or groups takes its own, and
+            ``time_limit`` and chunks="auto" are for "auto" alone.
 
     Raises:
         ValueError: as ``sluice.schedule``, for a schedule that was named; without names where none
@@ -466,20 +487,29 @@ def compare(
         "chunks": chunks,
         "memory_limit": memory_limit,
         "group": group,
-        "time_limit": time_limit,
+        "recompute": recompute,
     }
-    asked = [names] if isinstance(names, str) else names
+    # What only auto takes: the others have nothing to search for.
+    searching: Dict[str, Any] = {"time_limit": time_limit}
+    if chunks == "auto":
+        searching["chunks"] = keywords.pop("chunks")
+    catalogue = schedules()
+    asked = [names] if isinstance(names, str) else None if names is None else list(names)
+    if asked is not None:
+        _check_taken(asked, group, searching, catalogue)
     rows: List[Union[Timetable, Tuple[str, Infeasible]]] = []
     skipped: Dict[str, str] = {}
     first: Optional[Exception] = None
-    for name in [entry.name for entry in schedules()] if asked is None else asked:
+    for name in [entry.name for entry in catalogue] if asked is None else asked:
         try:
-            rows.append(_ask(name, keywords, costs, True))
+            own = {**keywords, **searching} if name == "auto" else keywords
+            rows.append(_ask(name, own, costs, True))
         except Infeasible as error:
             rows.append((name, error))
             first = first or error
         except ValueError as error:
-            if asked is not None:
+            # A bad time limit is the question's fault, although only auto is asked with it.
+            if asked is not None or "time_limit" in str(error):
                 raise
             skipped[name] = str(error)
             first = first or error

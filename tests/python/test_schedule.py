@@ -213,6 +213,48 @@ def test_compare_is_that_of_the_command_line(command_line):
     }
 
 
+@pytest.mark.parametrize("names", [["1f1b", "interleaved", "auto"], []], ids=["named", "all"])
+@pytest.mark.parametrize(
+    "keywords, words",
+    [
+        (dict(time_limit=60), ["--time-limit", "60s"]),
+        (dict(chunks="auto"), ["-v", "auto"]),
+    ],
+)
+def test_what_auto_alone_takes_keeps_the_others_in(command_line, names, keywords, words):
+    lines = sluice.compare(names or None, ranks=2, micro_batches=4, **keywords)
+    assert str(lines) == command_line.output("schedule", "compare", *names, "-p", "2", "-m", "4", *words)
+    assert {"1f1b", "auto"} <= {line.name for line in lines}
+
+
+@pytest.mark.parametrize("names", [["1f1b", "zbv"], []], ids=["named", "all"])
+def test_compare_recomputes_as_the_command_line(command_line, names):
+    costs = {"F": 1, "RECOMPUTE": 2}
+    lines = sluice.compare(names or None, ranks=2, micro_batches=4, costs=costs, recompute=True)
+    words = ["schedule", "compare", *names, "-p", "2", "-m", "4", "--cost", "F=1,RECOMPUTE=2"]
+    assert str(lines) == command_line.output(*words, "--recompute")
+
+
+def test_compare_refuses_what_none_of_the_schedules_takes(command_line):
+    size = dict(ranks=2, micro_batches=4)
+    message = "group 2: none of 1f1b, gpipe has groups; leave group out"
+    with pytest.raises(ValueError, match=message):
+        sluice.compare(["1f1b", "gpipe"], group=2, **size)
+    words = ["schedule", "compare", "1f1b", "gpipe", "-p", "2", "-m", "4", "--group", "2"]
+    code, _, err = command_line.run(*words)
+    assert code == 2 and message.replace("group 2", "--group 2").replace("leave ", "leave --") in err
+    with pytest.raises(ValueError, match="did you mean '1f1b'"):
+        sluice.compare(["1f2b"], group=2, **size)
+    with pytest.raises(ValueError, match="time_limit is 3, which is for schedule 'auto'; name that"):
+        sluice.compare(["1f1b"], time_limit=3, **size)
+    with pytest.raises(ValueError, match="chunks is 'auto', which is .* or give a number"):
+        sluice.compare(["1f1b"], chunks="auto", **size)
+    with pytest.raises(ValueError, match="time_limit: .*soon"):
+        sluice.compare(time_limit="soon", **size)
+    with pytest.raises(ValueError, match="RECOMPUTE has no effect without recompute"):
+        sluice.compare(["1f1b"], costs={"F": 1, "RECOMPUTE": 1}, **size)
+
+
 def test_the_catalogue_is_that_of_the_command_line(command_line):
     assert sluice.schedules() == json.loads(command_line.output("schedule", "list", "--json"))
     entry = next(entry for entry in sluice.schedules() if entry.name == "zbv")
