@@ -56,7 +56,7 @@ def _text(name: str, value: Any) -> str:
 
 def flags(keywords: Mapping[str, Any]) -> List[str]:
     """``{"micro_batches": 8, "recompute": True, "seed": None}`` is ``["--micro-batches=8",
-    "--recompute"]``: None and False are what was not given."""
+    "--recompute=true"]``: None and False are what was not given."""
     words = []
     for name, value in keywords.items():
         value = _plain(value)
@@ -64,13 +64,22 @@ def flags(keywords: Mapping[str, Any]) -> List[str]:
             continue
         flag = "--" + name.replace("_", "-")
         if value is True:
-            words.append(flag)
+            # Without a value, a flag that needs one would take the next word.
+            words.append(f"{flag}=true")
             continue
         text = _text(name, value)
         if not text:
             raise ValueError(f"{name}: the value is empty; give one, or leave it out")
         words.append(f"{flag}={text}")
     return words
+
+
+def _number_or_list(value: Any) -> Any:
+    """What JSON takes for a number or an array of numpy's within a list."""
+    plain = _plain(value)
+    if plain is value:
+        raise TypeError(f"{value!r} is a {type(value).__name__}")
+    return plain
 
 
 def _number(value: Any) -> bool:
@@ -92,6 +101,6 @@ def costs(given: Any) -> Tuple[Dict[str, Any], Optional[str]]:
     if plain and all(name in _UNIFORM and _number(value) for name, value in plain.items()):
         return {"cost": plain}, None
     try:
-        return {}, json.dumps(plain, allow_nan=False)
+        return {}, json.dumps(plain, allow_nan=False, default=_number_or_list)
     except (TypeError, ValueError) as error:
         raise ValueError(f"costs: {error}; expected finite numbers and lists of them") from None

@@ -302,9 +302,11 @@ def schedule(
             stages may be cut, and the best number of parts is found.
         costs: a dict of durations and bytes: F, I, W, B, RECOMPUTE, activation_bytes,
             weight_grad_bytes, checkpoint_bytes [per stage], send, send_bytes, bandwidth [per edge]
-            or one number, rank_speed, device_memory [per rank], overlap. Lists may be numpy's.
-            With numbers only, {"F": 1, "B": 2}, they hold for every stage; so do those of a text,
-            "F=1,B=2". B = I + W unless given; B alone means I = W = B / 2. Without costs, F = I = W = 1.
+            or one number, rank_speed, device_memory [per rank], overlap. Lists, and what is in them,
+            may be numpy's. Where all are numbers, and of F, I, W, B, RECOMPUTE, send and overlap, as
+            in {"F": 1, "B": 2}, they hold for every stage; so do those of a text, "F=1,B=2". Beside
+            any other field, those of stages are lists. B = I + W unless given; B alone means
+            I = W = B / 2. Without costs, F = I = W = 1.
         memory_limit: the most (stage, micro-batch) activations that a rank may hold.
         group: interleaved schedules: micro-batches that go through a chunk together.
         update_every: pipedream-2bw: micro-batches per update.
