@@ -50,6 +50,14 @@ T Value(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
+// What work() returns, which is computed without the interpreter's lock. py::call_guard would also
+// cover what raises an error, and that needs the lock.
+template <typename Work>
+auto WithoutLock(Work work) {
+  const py::gil_scoped_release release;
+  return work();
+}
+
 // As `sluice plan` ends: a search that found nothing in its time has lost no peer.
 PlanAnswer PlanOf(absl::StatusOr<PlanAnswer> result) {
   const absl::Status& status = result.status();
@@ -102,7 +110,10 @@ std::string Json(const AskedTimetable& asked, bool actions) {
 
 std::string Text(const AskedTimetable& asked, int columns, bool unicode) {
   return RenderText(asked.shown->run, asked.shown->table,
-                    {.columns = columns, .colour = false, .unicode = unicode});
+                    {.columns = columns,
+                     .colour = false,
+                     .unicode = unicode,
+                     .seconds = asked.shown->costs.seconds});
 }
 
 std::string Svg(const AskedTimetable& asked) {
@@ -202,7 +213,7 @@ void AddTimetable(py::module_& module) {
       .def("csv", Csv, Free())
       .def("comms_csv",
            [](const AskedTimetable& it, const std::string& torch, int max_active_stages) {
-             return Value(CommsCsv(it, torch, max_active_stages));
+             return Value(WithoutLock([&] { return CommsCsv(it, torch, max_active_stages); }));
            })
       .def("actions", Actions);
 }

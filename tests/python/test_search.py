@@ -63,6 +63,23 @@ def test_other_threads_run_meanwhile():
     assert counted > 50
 
 
+def test_other_threads_run_while_messages_are_written():
+    table = sluice.schedule("1f1b", ranks=64, micro_batches=2000)
+    done = threading.Event()
+    counted = 0
+
+    def write():
+        table.to_csv("comms")
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not done.wait(0.001):
+        counted += 1
+    thread.join()
+    assert counted > 10
+
+
 def test_searches_of_several_threads_do_not_disturb_each_other():
     want = sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=3).to_json(True)
     found = []
