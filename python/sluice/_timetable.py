@@ -37,8 +37,8 @@ class Timetable:
 
     ``sluice.schedule``, ``sluice.read_csv`` and ``Plan.timetable`` make them; nothing changes one.
     Times are in the unit of the costs (without costs F = I = W = 1), those of a plan in seconds.
-    A notebook draws a timetable. One that is not sound (``check()``) has no times: whatever needs
-    them raises ``sluice.Invalid``.
+    A notebook draws a timetable. One that is not sound (``check()``) has no times and no messages:
+    whatever needs them raises ``sluice.Invalid``.
     """
 
     def __init__(self, core: _core.Timetable) -> None:
@@ -190,7 +190,7 @@ class Timetable:
 
         Args:
             format: "compute_only", or "comms" for ``format="compute_comms"``: with every send,
-                receive and reduction, as PyTorch's runtime executes them.
+                receive and reduction, as PyTorch's runtime executes them; only of a sound one.
             torch: with "comms", which PyTorch is to run it: "2.15" or "2.8".
             max_active_stages: with "comms", how many of a rank's stages FSDP gathers at once; adds
                 UNSHARD and RESHARD. 0: parameters are not sharded.
@@ -198,7 +198,7 @@ class Timetable:
         if format in ("compute_only", "csv"):
             return self._core.csv()
         if format == "comms":
-            return self._core.comms_csv(str(torch), int(max_active_stages))
+            return self._sound().comms_csv(str(torch), int(max_active_stages))
         raise ValueError(f"format is {format!r}; expected 'compute_only' or 'comms'")
 
     def to_svg(self) -> str:
@@ -222,6 +222,19 @@ class Timetable:
         if not 40 <= columns <= 10000:
             raise ValueError(f"columns is {columns}; expected 40 to 10000")
         return self._sound().text(columns, unicode)
+
+    def __copy__(self) -> "Timetable":
+        return self  # nothing changes one
+
+    def __deepcopy__(self, _: Any) -> "Timetable":
+        return self
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # A CSV says neither the costs, nor the placement, nor which ranks share a stage.
+        raise TypeError(
+            f"{self.name}: a timetable cannot be pickled; send a Plan, or what sluice.schedule was "
+            "asked, or to_csv() for sluice.read_csv, with the costs"
+        )
 
     def __str__(self) -> str:
         return self.to_text() if self._core.sound else repr(self)

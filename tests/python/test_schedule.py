@@ -1,6 +1,8 @@
 """Timetables: against the command line, a naive simulator, and every order there is."""
 
+import copy
 import json
+import pickle
 import xml.etree.ElementTree
 
 import naive
@@ -183,13 +185,30 @@ def test_check_lists_what_the_command_line_lists(command_line, tmp_path):
     code, out, _ = command_line.run("schedule", "check", str(file), "--json")
     table = sluice.read_csv(file)
     assert code == 4 and table.check() == json.loads(out)["defects"] != []
-    for use in (lambda: table.makespan, lambda: table.rank_actions, table.to_svg, table.to_numpy):
+    messages = ["schedule", "show", str(file), "--format", "comms-csv"]
+    assert command_line.run(*messages)[0] == 4
+    for use in (
+        lambda: table.makespan,
+        lambda: table.rank_actions,
+        lambda: table.to_csv("comms"),
+        table.to_svg,
+        table.to_numpy,
+    ):
         with pytest.raises(sluice.Invalid, match="not a sound timetable") as caught:
             use()
         assert caught.value.defects == table.check()
         assert caught.value.exit_code == 4
     assert table.to_csv() == file.read_text()
     assert "defects" in repr(table) and "<li>" in table._repr_html_()
+
+
+def test_a_copy_is_the_timetable_and_a_pickle_is_refused():
+    lines = sluice.compare(["1f1b", "auto"], ranks=2, micro_batches=3)
+    for table in lines:
+        assert copy.copy(table) is table and copy.deepcopy(table) is table
+        with pytest.raises(TypeError, match=f"{table.name}: a timetable cannot be pickled; send a Plan"):
+            pickle.dumps(table)
+    assert str(copy.deepcopy(lines)) == str(lines)
 
 
 def test_a_notebook_shows_it():
