@@ -13,6 +13,40 @@ from sluice._errors import Infeasible
 from sluice._record import Record, Stage
 from sluice._timetable import Timetable
 
+# What a plan file has (PLAN.md): in every plan, in one with a schedule, in some; and in each stage.
+# A list is one of objects, but for the names of layers.
+_RESULT = {
+    "model": str,
+    "devices": int,
+    "lower_bound": float,
+    "gap": float,
+    "optimal": bool,
+    "bottleneck_seconds": float,
+    "stages": list,
+}
+_STEP = {"schedule": str, "step_seconds": float, "bubble": float}
+_SOMETIMES = {
+    "tokens_per_second": float,
+    "partition": str,
+    "rejected": list,
+    "what_if": list,
+    "pareto": list,
+}
+_STAGE = {
+    "stage": int,
+    "layer_names": list,
+    "forward_seconds": float,
+    "backward_seconds": float,
+    "peak_bytes": float,
+}
+_KINDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list of objects",
+}
+
 # Flags of `sluice plan` that say where and how its answer is printed.
 _PRINTING = ("format", "json", "output")
 
@@ -73,8 +107,9 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far the plan is above ``lower_bound``: 0.01 is 1 %."""
-        return float(self._data["gap"])
+        """How far the plan is above ``lower_bound``: 0.01 is 1 %; infinite for a bound of 0."""
+        gap = self._data["gap"]
+        return float("inf") if gap is None else float(gap)
 
     @property
     def optimal(self) -> bool:
@@ -167,7 +202,7 @@ class Plan:
             layers = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]} ({len(names)})"
             cells = [
                 str(stage.stage),
-                str(stage.rank),
+                str(stage.get("rank", "")),
                 layers,
                 f"{stage.forward_seconds * 1e3:.4g} ms",
                 f"{stage.backward_seconds * 1e3:.4g} ms",
@@ -189,17 +224,55 @@ def read_plan(text_or_path: Union[str, "os.PathLike[str]"]) -> Plan:
         text_or_path: the text of the file (it begins with a brace), or its path.
 
     Raises:
-        ValueError: it cannot be read, or is no plan.
+        ValueError: it cannot be read, or is no plan; names the file and the field.
     """
     text, name = _flags.read(text_or_path, lambda text: text.lstrip().startswith("{"))
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    for field in ("model", "devices", "stages", "lower_bound", "gap"):
-        if not isinstance(data, dict) or field not in data:
-            raise ValueError(f"{name}: field '{field}' is missing; expected a plan of sluice plan")
+    if not isinstance(data, dict):
+        raise ValueError(f"{name}: {_short(data)}; expected an object {{...}}, a plan of sluice plan")
+    has_step = "schedule" in data or "step_seconds" in data
+    _check_fields(data, {**_RESULT, **(_STEP if has_step else {})}, f"{name}: field '")
+    _check_fields(data, {n: k for n, k in _SOMETIMES.items() if n in data}, f"{name}: field '")
+    if not data["stages"]:
+        raise ValueError(f"{name}: field 'stages' is []; expected at least one stage")
+    for number, stage in enumerate(data["stages"]):
+        _check_fields(stage, _STAGE, f"{name}: field 'stages[{number}].")
     return Plan(None, text)
+
+
+def _no_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON; expected a number")
+
+
+def _short(value: Any) -> str:
+    """A JSON value as a message quotes it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _is(kind: type, field: str, value: Any) -> bool:
+    """Whether a JSON value is of a kind."""
+    if kind is float:
+        null = field == "gap" and value is None  # above a bound of 0
+        return null or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    if field == "layer_names":
+        return isinstance(value, list) and bool(value) and all(isinstance(n, str) for n in value)
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _check_fields(data: Mapping[str, Any], fields: Mapping[str, type], where: str) -> None:
+    """Raises ValueError where a field is missing, or of another kind."""
+    for field, kind in fields.items():
+        if field not in data:
+            raise ValueError(f"{where}{field}' is missing; expected a plan of sluice plan")
+        if not _is(kind, field, data[field]):
+            expected = "a list of names" if field == "layer_names" else _KINDS[kind]
+            raise ValueError(f"{where}{field}' is {_short(data[field])}; expected {expected}")
 
 
 def _check(flags: Mapping[str, Any]) -> None:

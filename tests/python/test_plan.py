@@ -146,7 +146,20 @@ def test_a_plan_comes_back(flags: Dict[str, Any], tmp_path: pathlib.Path) -> Non
         assert read.timetable.to_csv() == plan.timetable.to_csv()
         assert read.timetable.makespan == pytest.approx(plan.timetable.makespan, rel=1e-12)
         assert read.timetable.to_svg() == plan.timetable.to_svg()
+        assert str(read.timetable) == str(plan.timetable)
         assert (read.stages, read.step_seconds) == (plan.stages, plan.step_seconds)
+
+
+def test_a_printed_timetable_has_the_unit_of_the_command_line(
+    command_line: Any, tmp_path: pathlib.Path
+) -> None:
+    plan = sluice.plan("gpt2", devices=2, device="h100", global_batch=16, schedule="1f1b")
+    path = tmp_path / "plan.json"
+    path.write_text(plan.to_json())
+    assert plan.timetable is not None
+    shown = command_line.output("schedule", "show", str(path), "--width", "100")
+    assert str(plan.timetable).splitlines()[1] == shown.splitlines()[1]
+    assert " ms  bubble" in shown.splitlines()[1]
 
 
 def test_what_is_no_plan(tmp_path: pathlib.Path) -> None:
@@ -156,3 +169,39 @@ def test_what_is_no_plan(tmp_path: pathlib.Path) -> None:
         sluice.read_plan('{"model": "gpt2"}')
     with pytest.raises(ValueError, match="the text: Expecting"):
         sluice.read_plan("{")
+    plan = sluice.plan("gpt2", devices=2, device="h100", global_batch=16, schedule="1f1b")
+
+    def changed(**fields: Any) -> str:
+        return json.dumps({k: v for k, v in {**plan.to_dict(), **fields}.items() if v != "absent"})
+
+    def stage(**fields: Any) -> Dict[str, Any]:
+        first, second = plan.to_dict()["stages"]
+        second.update(fields)
+        return {"stages": [first, {k: v for k, v in second.items() if v != "absent"}]}
+
+    wrong = [
+        (changed(bottleneck_seconds="absent"), "field 'bottleneck_seconds' is missing; expected a plan"),
+        (changed(step_seconds="absent"), "field 'step_seconds' is missing"),
+        (changed(schedule="absent"), "field 'schedule' is missing"),
+        (changed(gap="small"), "field 'gap' is \"small\"; expected a number"),
+        (changed(optimal=1), "field 'optimal' is 1; expected true or false"),
+        (changed(devices=True), "field 'devices' is true; expected a whole number"),
+        (changed(partition=None), "field 'partition' is null; expected a text"),
+        (changed(stages=3), "field 'stages' is 3; expected a list of objects"),
+        (changed(stages=[]), "field 'stages' is \\[\\]; expected at least one stage"),
+        (changed(**stage(peak_bytes="absent")), "field 'stages\\[1\\].peak_bytes' is missing"),
+        (changed(**stage(layer_names=[])), "field 'stages\\[1\\].layer_names' is .*a list of names"),
+        (changed(bubble=float("nan")), "NaN is no JSON"),
+    ]
+    path = tmp_path / "changed.json"
+    for text, message in wrong:
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"changed.json: {message}"):
+            sluice.read_plan(path)
+    path.write_text("[3]")
+    with pytest.raises(ValueError, match=r"changed.json: \[3\]; expected an object"):
+        sluice.read_plan(path)
+    # What a plan may lack: the rank of a stage. Over a bound of 0 no gap is known.
+    read = sluice.read_plan(changed(gap=None, **stage(rank="absent")))
+    assert read.gap == float("inf") and "gap inf" in repr(read)
+    assert read._repr_html_().count("<tr>") == 3
