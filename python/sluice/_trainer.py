@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
 import threading
+import uuid
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
@@ -127,7 +129,8 @@ class Trainer:
               [micro_batch_size, seq + 1], or (inputs, targets) of [micro_batch_size, seq] each, with
               -100 as a target that does not count; for an MLP, (images, labels). It must return the
               same for the same number, on every rank.
-        plan: a ``sluice.Plan`` or the path of one; it replaces ``stages``, ``schedule`` and more.
+        plan: a ``sluice.Plan`` or the path of one; it replaces ``stages``, ``schedule`` and more. A
+            ``Plan`` is written to ``save`` as ``plan.json``, or beside that if it is another plan's.
         lora: ``{"r": 16, "alpha": 32}`` trains an adapter.
         init: weights to start from: a folder or a file; False: random ones.
         resume: a checkpoint to go on from.
@@ -170,8 +173,9 @@ class Trainer:
         self._busy = threading.Lock()  # held while a method runs, whose name is _running
         self._running = ""
         self._finalizer: Callable[[], Any] = lambda: None
-        self._data = data
         self._eval = (eval_fn, eval_micro_batches)
+        once = isinstance(data, Iterator) and not callable(data)
+        self._data = self._written(data) if once else data
         self._plan = plan
         self._callbacks = [
             each if isinstance(each, Callback) else _OnStep(each) for each in callbacks
@@ -325,6 +329,12 @@ class Trainer:
         self._step = 0
         self._ask("fit", steps=0)
 
+    def _written(self, data: Iterator[Any]) -> str:
+        """The documents of an iterator as a file, since load_state reads the data again."""
+        folder = tempfile.mkdtemp(prefix="sluice-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return source_of(data, *self._eval, folder).path
+
     def _close(self) -> None:
         self._finalizer()
         self._program = None
@@ -447,11 +457,26 @@ def _weights_of(model: Union[str, "os.PathLike[str]", None]) -> Optional[str]:
 def _plan_file(
     plan: Union[Plan, str, "os.PathLike[str]", None], folder: Union[str, "os.PathLike[str]"]
 ) -> Union[str, "os.PathLike[str]", None]:
-    """The path of a plan, which is written to a folder if it has none."""
+    """The path of a plan, which is written to a folder if it has none. Another plan that is there
+    stays, under its name: a run that saved to the folder goes on from it, unless it is replaced."""
     if not isinstance(plan, Plan):
         return plan
     os.makedirs(folder, exist_ok=True)
+    text = plan.to_json().encode()
     path = os.path.join(folder, "plan.json")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(plan.to_json())
+    if _content(path) not in (None, text):
+        path = os.path.join(folder, f"plan-{hashlib.sha256(text).hexdigest()[:16]}.json")
+    if _content(path) != text:
+        written = f"{path}.{uuid.uuid4().hex}"  # other ranks may write the same, or read it
+        with open(written, "wb") as file:
+            file.write(text)
+        os.replace(written, path)
     return path
+
+
+def _content(path: str) -> Optional[bytes]:
+    """Of a file; None where there is none."""
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()

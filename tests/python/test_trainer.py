@@ -190,6 +190,45 @@ def test_a_plan_says_how(text, command_line, tmp_path):
     assert hashes[0] == hashes[1]
 
 
+def test_a_plan_does_not_replace_that_of_the_run_that_is_there(text, tmp_path):
+    def plan(schedule):
+        return sluice.plan("char-gpt", devices=2, device="h100", schedule=schedule, dtype="fp32", **SHAPE)
+
+    def fit(schedule, **keywords):
+        asked = dict(data=text, steps=2, save=run, plan=plan(schedule), **keywords)
+        with sluice.Trainer(**asked) as trainer:
+            trainer.fit()
+
+    run = tmp_path / "run"
+    fit("gpipe")
+    with pytest.raises(ValueError, match="another run"):
+        fit("1f1b")
+    with sluice.Trainer(data=text, resume=run, steps=4) as trainer:
+        assert trainer.about.schedule == "gpipe"
+    fit("1f1b", overwrite=True)
+    with sluice.Trainer(data=text, resume=run, steps=4) as trainer:
+        assert trainer.about.schedule == "1f1b"
+    fit("1f1b", overwrite=True)
+    plans = {path.name: sluice.read_plan(path).schedule for path in run.glob("plan*")}
+    assert sorted(plans.values()) == ["1f1b", "gpipe"] and plans["plan.json"] == "gpipe"
+
+
+def test_documents_that_can_be_read_once_are_there_for_load_state(tmp_path):
+    documents = ({"text": "abcdefgh " * (20 + number)} for number in range(20))
+    with sluice.Trainer(data=documents, bytes=True, steps=4, **SHAPE) as trainer:
+        trainer.fit(2)
+        trainer.save_state(tmp_path / "state")
+        trainer.fit()
+        wanted = trainer.weights_hash()
+        trainer.load_state(tmp_path / "state")
+        trainer.fit()
+        assert trainer.weights_hash() == wanted
+        file = trainer._data
+    del trainer
+    gc.collect()
+    assert not os.path.exists(file)
+
+
 class Recorder(sluice.Callback):
     def __init__(self):
         self.events = []
