@@ -81,7 +81,10 @@ absl::StatusOr<std::vector<MeasuredLink>> ProbeLinks(Communicator& world, absl::
     const int peer = PartnerOf(world.rank(), round, size);
     if (peer < 0) continue;
     const absl::StatusOr<MeasuredLink> link = prober.Measure(peer);
-    if (!link.ok()) return link.status();
+    if (!link.ok()) {
+      world.Abort(link.status());  // a message uses the prober's memory until then
+      return link.status();
+    }
     if (world.rank() > peer) continue;
     mine[2 * static_cast<size_t>(peer)] = link->latency;
     mine[2 * static_cast<size_t>(peer) + 1] = link->seconds_per_byte;

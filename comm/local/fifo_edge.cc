@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "comm/message_queue.h"
 #include "models/device/wait_until.h"
 
 namespace sluice {
@@ -35,11 +36,7 @@ absl::Status FifoEdge::Post(Queue& queue, const Half& half, Ticket* ticket) {
   const uint64_t outstanding = queue.posted - completed_.load(std::memory_order_relaxed);
   // Most pairs of ranks never talk, and there are as many as ranks squared.
   if (queue.slots.empty()) queue.slots.resize(capacity_);
-  if (outstanding >= capacity_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("edge from rank ", from_, " to rank ", to_, ": ", outstanding,
-                     " messages are outstanding, as many as it was made for; wait for some first"));
-  }
+  if (outstanding >= capacity_) return TooManyOutstanding(from_, to_, outstanding);
   *ticket = queue.posted;
   queue.slots[queue.posted % queue.slots.size()] = half;
   ++queue.posted;
@@ -54,10 +51,7 @@ void FifoEdge::CopyMatched(std::unique_lock<std::mutex>& lock) {
     const Half send = sends_.slots[next % sends_.slots.size()];
     const Half receive = receives_.slots[next % receives_.slots.size()];
     if (send.bytes != receive.bytes) {
-      failure_ = absl::InternalError(absl::StrCat("message ", next, " from rank ", from_,
-                                                  " to rank ", to_, ": sent ", send.bytes,
-                                                  " bytes, the receiver expected ", receive.bytes,
-                                                  "; the two ranks do not run the same program"));
+      failure_ = DifferentSizes(next, from_, to_, send.bytes, receive.bytes);
       failed_.store(true, std::memory_order_release);
       changed_.notify_all();
       break;

@@ -62,8 +62,9 @@ struct InProcessGroup::Shared {
   uint64_t generation = 0;
   int arrived = 0;
   absl::Status failure;
-  // Written by each rank before Meet, read by all between two Meets: Meet's mutex orders both.
-  std::vector<absl::Span<const double>> slots;
+  // What each rank brings to an AllGather, kept here since a rank may leave one that fails while
+  // others still read. No rank changes its own before all have met again.
+  std::vector<std::vector<double>> slots;
 };
 
 namespace {
@@ -97,21 +98,12 @@ class InProcessCommunicator : public Communicator {
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override {
     if (absl::Status status = HitMessage("meet"); !status.ok()) return status;
-    shared_->slots[rank_] = mine;
-    if (absl::Status status = shared_->Meet(rank_, deadline); !status.ok()) return status;
-    absl::Status sizes = absl::OkStatus();
-    for (int r = 0; r < size(); ++r) {
-      const absl::Span<const double> theirs = shared_->slots[r];
-      if (theirs.size() != mine.size() || all.size() != mine.size() * size()) {
-        sizes = absl::InternalError(absl::StrCat("all-gather: rank ", rank_, " brought ",
-                                                 mine.size(), " values for ", all.size(),
-                                                 " places, rank ", r, " brought ", theirs.size()));
-        break;
-      }
-      std::copy(theirs.begin(), theirs.end(),
-                all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * r);
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->slots[static_cast<size_t>(rank_)].assign(mine.begin(), mine.end());
     }
-    // Nobody may reuse its memory before everybody has read it.
+    if (absl::Status status = shared_->Meet(rank_, deadline); !status.ok()) return status;
+    absl::Status sizes = CopySlots(mine, all);
     absl::Status left = shared_->Meet(rank_, deadline);
     return sizes.ok() ? left : sizes;
   }
@@ -132,6 +124,21 @@ class InProcessCommunicator : public Communicator {
   }
 
  private:
+  absl::Status CopySlots(absl::Span<const double> mine, absl::Span<double> all) {
+    const std::lock_guard lock(shared_->mutex);
+    for (int r = 0; r < size(); ++r) {
+      const std::vector<double>& theirs = shared_->slots[static_cast<size_t>(r)];
+      if (theirs.size() != mine.size() || all.size() != mine.size() * size()) {
+        return absl::InternalError(absl::StrCat("all-gather: rank ", rank_, " brought ",
+                                                mine.size(), " values for ", all.size(),
+                                                " places, rank ", r, " brought ", theirs.size()));
+      }
+      std::copy(theirs.begin(), theirs.end(),
+                all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * r);
+    }
+    return absl::OkStatus();
+  }
+
   // Whoever learns of a failure may go on to free its messages: not before Abort, which holds the
   // lock, has seen the end of every copy.
   absl::Status Settled(absl::Status status) {

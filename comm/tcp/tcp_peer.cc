@@ -199,7 +199,7 @@ void TcpPeer::WriteControl() {
     const iovec all{.iov_base = control_out_.data(), .iov_len = control_out_.size()};
     const ssize_t sent = link_.control.Send(&all, 1);
     if (sent < 0 && TryAgain(errno)) return;
-    if (sent < 0) {
+    if (sent <= 0) {
       control_out_.clear();  // reading will say what happened
       return;
     }
@@ -220,7 +220,7 @@ void TcpPeer::WriteData() {
                        .iov_len = std::min(out_post_.bytes - body_done, kTurnBytes)}};
     const ssize_t sent = link_.data.Send(parts, out_post_.bytes > body_done ? 2 : 1);
     if (sent < 0 && TryAgain(errno)) return;
-    if (sent < 0) {
+    if (sent <= 0) {
       data_writable_ = false;  // the control connection will say what happened
       return;
     }

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
@@ -74,7 +75,8 @@ class Host {
 
   static bool HasHungUp(const Descriptor& socket) {
     char byte = 0;
-    return recv(socket.get(), &byte, 1, MSG_PEEK) == 0;
+    const ssize_t bytes = recv(socket.get(), &byte, 1, MSG_PEEK);
+    return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
   }
 
   absl::Status Incomplete() const {
