@@ -25,9 +25,11 @@ void FiniteCheck::Look(const Instruction& instruction, const LayerCall& call, co
   NonFinite::Where where = NonFinite::Where::kNowhere;
   if (instruction.step == Step::kForward) {
     where = NonFinite::Where::kForward;
-    finite = call.output == nullptr
-                 ? IsFinite(*call.loss)
-                 : IsFinite(decl.output_dtype, ElementCount(decl.output_shape), call.output);
+    if (call.output != nullptr) {
+      finite = IsFinite(decl.output_dtype, ElementCount(decl.output_shape), call.output);
+    } else if (call.loss != nullptr) {
+      finite = IsFinite(*call.loss);
+    }  // else it rebuilds what was looked at before
   } else if (instruction.step == Step::kBackwardInput && call.input_grad != nullptr) {
     where = NonFinite::Where::kInputGrad;
     finite = IsFinite(decl.input_dtype, ElementCount(decl.input_shape), call.input_grad);

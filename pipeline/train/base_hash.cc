@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "comm/progress.h"
 #include "pipeline/state/host_state.h"
+#include "pipeline/state/rounds.h"
 #include "pipeline/state/state_pieces.h"
 
 #define XXH_INLINE_ALL
@@ -18,7 +19,7 @@ namespace {
 
 constexpr unsigned kHalf = 32;
 
-uint64_t HashOf(const ParameterView& view, HostReader* reader) {
+absl::StatusOr<uint64_t> HashOf(const ParameterView& view, HostReader* reader, Rounds* rounds) {
   const std::string& name = view.decl->name;
   XXH3_state_t hash;
   XXH3_64bits_reset_withSeed(&hash, XXH3_64bits(name.data(), name.size()));
@@ -26,6 +27,7 @@ uint64_t HashOf(const ParameterView& view, HostReader* reader) {
     const int64_t count = std::min(kStatePiece, view.elements - first);
     XXH3_64bits_update(&hash, reader->Read({view.decl->dtype, view.weight}, first, count),
                        static_cast<size_t>(count) * sizeof(float));
+    if (absl::Status status = rounds->Tick(); !status.ok()) return status;
   }
   return XXH3_64bits_digest(&hash);
 }
@@ -35,15 +37,22 @@ uint64_t HashOf(const ParameterView& view, HostReader* reader) {
 absl::StatusOr<std::string> HashBase(const RankState& state, Communicator& world,
                                      absl::Duration timeout) {
   HostReader reader(&state.device(), state.stream());
+  // The others wait, for longer than the time-out maybe.
+  Rounds rounds(&world, timeout);
   uint64_t sum = 0;
   // One rank of those that have the same layers, and one copy of the model, counts.
   if (state.plan().GroupOf(state.world_rank()).rank(0) == state.world_rank()) {
     for (const ParameterView& view : state.parameters()) {
       const bool counts = view.model_copy == 0 && view.decl->frozen && view.decl->tied_to.empty();
-      if (counts) sum += HashOf(view, &reader);
+      if (counts) {
+        const absl::StatusOr<uint64_t> hash = HashOf(view, &reader, &rounds);
+        if (!hash.ok()) return hash.status();
+        sum += *hash;
+      }
       if (world.progress() != nullptr) world.progress()->Step();
     }
   }
+  if (absl::Status status = rounds.Finish(); !status.ok()) return status;
   // Halves, since an all-gather carries doubles.
   const double halves[] = {static_cast<double>(sum >> kHalf),
                            static_cast<double>(sum & 0xffffffffU)};

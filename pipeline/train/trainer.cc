@@ -177,11 +177,11 @@ class Run {
                                     Communicator& tensors, HeldState* held) const {
     RankTrainer trainer(context_, &state, &world, &tensors, at);
     if (world.progress() != nullptr) world.progress()->Begin();
-    // Where memory runs out, nobody may use this rank's messages any more before they are freed.
     absl::Status status = OrExhausted("training", [&trainer] { return trainer.Run(); });
     // What a device has queued waits for messages until they are aborted.
     if (!status.ok() && &tensors != &world) tensors.Abort(status);
-    if (absl::IsResourceExhausted(status)) world.Abort(status);
+    // Messages use the trainer's memory, and the rank's, until then.
+    if (!status.ok()) world.Abort(status);
     if (held != nullptr) trainer.Hold(held);
     if (!status.ok()) return status;
     TrainResult result;
@@ -369,27 +369,28 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
   const double mine[] = {static_cast<double>(trace->size())};
   std::vector<double> counts(static_cast<size_t>(world.size()));
   absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  // A rank waits until rank 0 has those of all before it, for longer than any time-out maybe.
+  Rounds rounds(&world, timeout);
   Ticket ticket = 0;
   if (world.rank() > 0) {
-    if (status.ok()) {
-      status = world.PostSend(0, trace->data(), trace->size() * sizeof(TraceEvent), &ticket);
-    }
-    if (status.ok()) status = world.WaitSend(0, ticket, Instant::Now() + timeout);
+    status = world.PostSend(0, trace->data(), trace->size() * sizeof(TraceEvent), &ticket);
+    if (status.ok()) status = rounds.WaitSend(0, ticket);
     if (!status.ok()) world.Abort(status);  // the message uses `trace` until then
     trace->clear();
-    return status;
+    return status.ok() ? rounds.Finish() : status;
   }
-  for (int rank = 1; status.ok() && rank < world.size(); ++rank) {
+  for (int rank = 1; rank < world.size(); ++rank) {
     std::vector<TraceEvent> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
     status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TraceEvent), &ticket);
-    if (status.ok()) status = world.WaitReceive(rank, ticket, Instant::Now() + timeout);
+    if (status.ok()) status = rounds.WaitReceive(rank, ticket);
     if (!status.ok()) {
       world.Abort(status);  // the message uses `theirs` until then
       return status;
     }
     Append(theirs, trace);
   }
-  return status;
+  return rounds.Finish();
 }
 
 // As the one rank of this process, which a watchdog looks after, by `train`; rank 0 then has the

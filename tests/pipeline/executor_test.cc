@@ -238,5 +238,22 @@ TEST(Executor, NamesTheFirstValueThatIsNotFinite) {
   EXPECT_EQ(found.micro_batch, 0);
 }
 
+// What is rebuilt for a backward has neither an output nor a loss to look at.
+TEST(Executor, FindsNothingWhereAllValuesAreFinite) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const bool ahead : {false, true}) {
+      if (ahead && recompute != Recompute::kFull) continue;
+      OneRank rank(MakeRequest({.model = "gpt",
+                                .ranks = 1,
+                                .micro_batches = 1,
+                                .recompute = recompute,
+                                .recompute_ahead = ahead}));
+      NonFinite found;
+      ASSERT_TRUE(rank.executor.Run({.check_finite = &found}).ok());
+      EXPECT_EQ(found.where, NonFinite::Where::kNowhere) << static_cast<int>(recompute);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice
