@@ -16,7 +16,7 @@ namespace sluice {
 // layers lie. Its costs and bytes are the least of any such layers, so that whatever is proved of
 // columns holds for the assignments that they stand for.
 struct RankColumn {
-  std::vector<int16_t> lengths;     // [chunk] layers
+  std::vector<int32_t> lengths;     // [chunk] layers
   std::vector<Recompute> policies;  // [chunk]
   std::vector<LayerChoice> costs;   // [chunk] only the seconds count
   int layers = 0;                   // sum of `lengths`

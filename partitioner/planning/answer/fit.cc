@@ -59,16 +59,12 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
   return tightened;
 }
 
-// The plan that needs least memory, with what a run of it allocates. FailedPrecondition when that
-// is too much.
+// The plan that needs least memory, with what a run of it allocates.
 absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
                                     const PlanSetting& setting, const PlanRequest& request,
-                                    const std::function<bool()>& stop, int64_t limit) {
-  absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(
+                                    const std::function<bool()>& stop) {
+  return MakeLeastMemoryPlan(
       request, [&](Plan* plan) { return SetRunMemory(question, source, setting, stop, plan); });
-  if (!leanest.ok()) return leanest.status();
-  if (leanest->largest_peak_bytes() > limit) return NothingFits(*leanest, limit);
-  return leanest;
 }
 
 absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
@@ -80,10 +76,11 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
     const std::vector<int64_t> declared = best->plan.peak_bytes;
     absl::Status status =
         SetRunMemory(question, source, best->setting, joint.stop_completing, &best->plan);
+    // That of a plan made for less memory would be of those alone that fit into less.
+    best->plan.SetLowerBound(lower_bound);
     best->completed = !absl::IsDeadlineExceeded(status);
     if (!best->completed) return absl::OkStatus();
     if (!status.ok()) return status;
-    best->plan.SetLowerBound(lower_bound);
     if (!limit || best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
     request.machines.memory_limit =
         TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
@@ -93,14 +90,17 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
       return plan.status();
     }
     if (!plan.ok()) break;
+    plan->rejected = std::move(best->plan.rejected);  // which tells of other settings, too
     best->plan = *std::move(plan);
   }
   absl::StatusOr<Plan> leanest =
-      LeastMemoryRun(question, source, best->setting, request, joint.stop_completing, *limit);
+      LeastMemoryRun(question, source, best->setting, request, joint.stop_completing);
   if (!leanest.ok()) return leanest.status();
   leanest->SetLowerBound(lower_bound);
+  leanest->rejected = std::move(best->plan.rejected);
   best->plan = *std::move(leanest);
-  return absl::OkStatus();
+  return best->plan.largest_peak_bytes() > *limit ? NothingFits(best->plan, *limit)
+                                                  : absl::OkStatus();
 }
 
 // The most stages of any plan that was tried; 0 where there were several ways to use the devices.
@@ -136,8 +136,10 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   if (!machines.ok() || !machines->memory_limit) return why;
   const absl::StatusOr<Plan> leanest =
       LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
-                     joint.stop_completing, *machines->memory_limit);
-  return leanest.ok() ? why : leanest.status();
+                     joint.stop_completing);
+  if (!leanest.ok()) return leanest.status();
+  const bool fits = leanest->largest_peak_bytes() <= *machines->memory_limit;
+  return fits ? why : NothingFits(*leanest, *machines->memory_limit);
 }
 
 }  // namespace sluice

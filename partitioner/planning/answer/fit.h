@@ -14,7 +14,8 @@ namespace sluice {
 // bound of the first one, made with more memory than there is, still holds. Adds what audits take
 // (AddAudits). Requires that sluice runs what `source` is of. Once joint.stop_completing says so,
 // the best plan so far stays with the bytes that the search counted, and is not `completed`; with
-// audits that is DeadlineExceeded. FailedPrecondition when nothing fits.
+// audits that is DeadlineExceeded. FailedPrecondition when nothing of the setting fits: the plan is
+// then the one that needs least memory.
 absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best);
 

@@ -1,6 +1,8 @@
 #include "partitioner/planning/answer/search.h"
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,15 @@ constexpr double kPatienceWithoutPlan = 60;
 constexpr double kCompletion = 1;
 // What is longer is no limit to anybody, and may be more than a clock can count.
 constexpr double kNoLimit = 1e9;
+
+// The plan of one setting, beside those of the request that were `too_large` for their runs.
+JointPlan WithSettings(const JointRequest& request, const std::vector<RejectedPlan>& too_large,
+                       JointPlan joint) {
+  joint.settings_in_all = static_cast<int>(request.settings.size());
+  joint.settings_tried += static_cast<int>(too_large.size());
+  joint.plan.rejected.insert(joint.plan.rejected.begin(), too_large.begin(), too_large.end());
+  return joint;
+}
 
 }  // namespace
 
@@ -68,15 +79,33 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
 
 absl::StatusOr<JointPlan> FindPlan(const PlanQuestion& question, const PlanSource& source,
                                    const JointRequest& request, const ProgressCallback& progress) {
-  JointRequest shown = request;
-  if (request.settings.size() > 1) shown.progress = progress;
-  absl::StatusOr<JointPlan> best = MakeJointPlan(shown);
+  JointRequest left = request;
+  if (request.settings.size() > 1) left.progress = progress;
+  absl::StatusOr<JointPlan> best = MakeJointPlan(left);
   if (!source.spec || !source.runs_here) return best;
-  if (!best.ok()) {
-    return request.settings.size() == 1 ? WhyNoRun(question, source, request, best.status()) : best;
+  if (!best.ok() && request.settings.size() == 1)
+    return WhyNoRun(question, source, request, best.status());
+  // A setting whose layers fit, but no run of them, leaves the place to the others.
+  std::vector<RejectedPlan> too_large;
+  absl::Status leanest;
+  int64_t least = INT64_MAX;
+  double lower_bound = 0;
+  for (; best.ok(); best = MakeJointPlan(left)) {
+    if (too_large.empty()) lower_bound = best->plan.lower_bound;
+    best->plan.SetLowerBound(lower_bound);  // it holds over all settings
+    const absl::Status status = FitRun(question, source, request, &*best);
+    if (status.ok()) return WithSettings(request, too_large, *std::move(best));
+    if (!absl::IsFailedPrecondition(status)) return status;
+    if (best->plan.largest_peak_bytes() < least) {
+      least = best->plan.largest_peak_bytes();
+      leanest = status;
+    }
+    too_large.push_back({best->setting.Describe(), std::string(status.message())});
+    std::erase(left.settings, best->setting);
+    if (left.settings.empty()) return leanest;
   }
-  if (absl::Status status = FitRun(question, source, request, &*best); !status.ok()) return status;
-  return best;
+  const bool none_fits = absl::IsFailedPrecondition(best.status()) && !leanest.ok();
+  return none_fits ? leanest : best.status();
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "models/spec/units.h"
 #include "partitioner/candidate.h"
 #include "partitioner/memory/feasible.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/planning/plan/candidates.h"
 #include "partitioner/planning/plan/plan_builder.h"
 
@@ -23,8 +24,9 @@ struct Leanest {
   int64_t bytes = 0;  // of the largest rank
 };
 
-Leanest LeanestOf(const PlanRequest& request, const Candidate& candidate) {
+absl::StatusOr<Leanest> LeanestOf(const PlanRequest& request, const Candidate& candidate) {
   const PartitionProblem problem = ProblemOf(request, candidate, request.partition);
+  if (absl::Status status = ValidateProblem(problem); !status.ok()) return status;
   const Feasible feasible(problem);
   Leanest leanest{&candidate, feasible.LeastMemory(), 0};
   leanest.bytes = feasible.LargestBytes(PriceStages(problem, leanest.assignment));
@@ -41,7 +43,11 @@ absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
       ListCandidates(request, &rejected, &stopped);
   if (!candidates.ok()) return candidates.status();
   std::vector<Leanest> ways;
-  for (const Candidate& candidate : *candidates) ways.push_back(LeanestOf(request, candidate));
+  for (const Candidate& candidate : *candidates) {
+    absl::StatusOr<Leanest> way = LeanestOf(request, candidate);
+    if (!way.ok()) return way.status();
+    ways.push_back(*std::move(way));
+  }
   std::stable_sort(ways.begin(), ways.end(),
                    [](const Leanest& a, const Leanest& b) { return a.bytes < b.bytes; });
   std::optional<Plan> least;

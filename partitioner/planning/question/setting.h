@@ -23,6 +23,7 @@ struct PlanSetting {
   std::optional<Recompute> policy;  // of all stages; nullopt: each has the one that suits it
   std::vector<int> rank_devices;    // [rank] which kind of device, where kinds differ; else empty
 
+  bool operator==(const PlanSetting&) const = default;
   std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"
 };
 

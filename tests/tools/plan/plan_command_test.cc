@@ -825,6 +825,32 @@ TEST_F(PlanCommand, HalfTheDevicesArePlannedAsIfAskedFor) {
   }
 }
 
+// Of micro-batches whose layers fit where no run of them does, too: another size has a plan then.
+TEST_F(PlanCommand, AChoiceOfSizesFindsWhatFits) {
+  const std::string asked = "char-gpt --devices 2 --device a100 --schedule 1f1b --global-batch 32";
+  const json smallest = Plan(asked + " --micro-batch-size 1");
+  int64_t needed = 0;
+  for (const json& stage : smallest["stages"])
+    needed = std::max(needed, stage["peak_bytes"].get<int64_t>());
+  int others = 0;
+  for (int percent = 90; percent <= 110; ++percent) {
+    const std::string limit = " --memory " + std::to_string(needed * percent / 100) + "B";
+    SCOPED_TRACE(limit);
+    const Outcome one = Run("plan " + asked + limit + " --micro-batch-size 1");
+    const Outcome any = Run("plan " + asked + limit + " --micro-batch-size auto --json");
+    if (one.exit_code == 0) {
+      EXPECT_EQ(any.exit_code, 0) << any.err;
+    }
+    if (any.exit_code != 0) continue;
+    const json plan = json::parse(any.out);
+    EXPECT_LE(plan["lower_bound"].get<double>(), plan["step_seconds"].get<double>());
+    EXPECT_EQ(plan["rejected"].size(), 5) << "one for each other size";
+    for (const json& rejected : plan["rejected"])
+      others += rejected.dump().find("no plan fits into") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(others, 0);
+}
+
 TEST_F(PlanCommand, RmsNormsArePlannedFor) {
   const std::string tiny =
       "char-gpt --layers 4 --dim 64 --heads 2 --seq 32 --devices 2 --device h200";
