@@ -94,7 +94,7 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
   if (!question.ok()) return question.status();
   ScheduleQuestion& asked = question->asked;
   asked.stop = stop;
-  if (one_of_several && name != kAuto) asked = QuestionFor(name, std::move(asked));
+  if (one_of_several) asked = QuestionFor(name, std::move(asked));
   if (!asked.stage_members.empty()) return Dealt(*question);
   if (name == kAuto) {
     absl::StatusOr<PricedTimetable> best = AutoTimetable(asked);

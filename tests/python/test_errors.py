@@ -56,8 +56,8 @@ def test_what_cannot_be_had_is_infeasible(command_line):
     assert caught.value.question["memory_limit"] == 2 and caught.value.exit_code == 3
     code, _, _ = command_line.run("schedule", "show", "1f1b", "-p", "4", "-m", "8", "--memory-limit", "2")
     assert code == 3
-    with pytest.raises(sluice.Infeasible, match="the least limit that would do is 1"):
-        sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=0)
+    with pytest.raises(sluice.Infeasible, match="the least limit that would do is 2"):
+        sluice.schedule("auto", ranks=4, micro_batches=8, chunks=2, memory_limit=1)
     with pytest.raises(sluice.Infeasible, match="no plan fits into") as caught:
         sluice.plan("gpt2", devices=4, device="h100", memory="1MB")
     assert caught.value.question["model"] == "gpt2"
