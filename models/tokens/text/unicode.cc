@@ -152,6 +152,10 @@ void MoveValidUtf8(bool more_to_come, std::string* bytes, std::string* text) {
 
 bool IsWhitespace(char32_t code_point) { return u_isUWhiteSpace(static_cast<UChar32>(code_point)); }
 
+bool IsLetter(char32_t code_point) {
+  return (U_GET_GC_MASK(static_cast<UChar32>(StandInOf(code_point))) & U_GC_L_MASK) != 0;
+}
+
 bool IsNumber(char32_t code_point) {
   constexpr uint32_t kNumbers = U_GC_ND_MASK | U_GC_NL_MASK | U_GC_NO_MASK;
   const auto code = static_cast<UChar32>(StandInOf(code_point));

@@ -51,6 +51,7 @@ size_t FindInvalidUtf8(absl::string_view bytes);
 void MoveValidUtf8(bool more_to_come, std::string* bytes, std::string* text);
 
 bool IsWhitespace(char32_t code_point);  // Unicode's White_Space
+bool IsLetter(char32_t code_point);      // general category L, of Unicode 16
 bool IsNumber(char32_t code_point);      // general category Nd, Nl or No
 // What `\w` of Rust's regular expressions matches: Alphabetic, M, Nd, Pc and Join_Control (UTS #18,
 // annex C).

@@ -74,6 +74,12 @@ TEST(Characters, ClassesAreUnicodes) {
   for (const uint32_t other : {0x1C, 0x180E, 0x200B, 0xFEFF}) {
     EXPECT_FALSE(IsWhitespace(other)) << other;
   }
+  for (const uint32_t letter : {0x61, 0xE9, 0x2B0, 0x4E00, 0x105C0}) {
+    EXPECT_TRUE(IsLetter(letter)) << letter;
+  }
+  for (const uint32_t other : {0x30, 0x5F, 0x301, 0x24B6, 0x3002}) {
+    EXPECT_FALSE(IsLetter(other)) << other;
+  }
   for (const uint32_t number : {0x30, 0xB2, 0xBD, 0x2167, 0x10D40, 0x11DE0}) {
     EXPECT_TRUE(IsNumber(number)) << number;
   }
