@@ -128,6 +128,10 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
     wrong = "--dtype";
   } else if (!flags.device.empty() && flags.device != profile.device) {
     wrong = "--device";
+  } else if (!flags.cluster.empty()) {
+    wrong = "--cluster";
+  } else if (!flags.assume.empty()) {
+    wrong = "--assume";
   }
   if (wrong == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -887,6 +887,9 @@ TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   ExpectFailure("plan " + profile + " --devices 2 --seq 64", 2, "--seq cannot change");
   ExpectFailure("plan " + profile + " --devices 2 --norm rms", 2, "--norm cannot change");
   ExpectFailure("plan " + profile + " --devices 2 --dtype bf16", 2, "--dtype cannot change");
+  ExpectFailure("plan " + profile + " --devices 2 --cluster " + Path("none.json"), 2,
+                "--cluster cannot change");
+  ExpectFailure("plan " + profile + " --devices 2 --assume llama", 2, "--assume cannot change");
   std::ofstream(profile, std::ios::binary) << "{\"format\": \"sluice profile\", \"version\": 1}";
   ExpectFailure("plan " + profile + " --devices 2", 2, "field 'model' is missing");
 }
