@@ -135,6 +135,15 @@ void NoteUnused(const PlanQuestion& question) {
   };
   if (question.sequence_parallel && !shared) note("--sequence-parallel", "--tensor-parallel");
   if (question.overlap_sync && !replicas) note("--overlap-sync", "--data-parallel");
+  if (question.zero > 0 && !replicas) note("--zero", "--data-parallel");
+}
+
+// Whose replicas they are is known with the answer.
+void NoteSerialSums(const PlanQuestion& question, const PlanAnswer& answer) {
+  if (!question.overlap_sync || question.data_parallel == 1 || !answer.runs_here) return;
+  PrintNotice(
+      "note: --overlap-sync has no effect on the times of this plan, which are those of sluice's "
+      "own replicas: they sum gradients after the last backward");
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
@@ -152,6 +161,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
   }
   const absl::StatusOr<PlanAnswer> answer = Answer(*question);
   if (!answer.ok()) return answer.status();
+  NoteSerialSums(*question, *answer);
   if (!answer->completed) {
     PrintNotice(
         "note: --time-limit was over before the bytes of each device were counted as a run of the "

@@ -173,6 +173,7 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
   answer.machines = std::move(best->machines);
   answer.device = source->device;
   answer.costs = source->costs;
+  answer.runs_here = source->runs_here;
   answer.settings_tried = best->settings_tried;
   answer.settings_in_all = best->settings_in_all;
   answer.completed = best->completed;

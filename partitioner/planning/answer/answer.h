@@ -24,7 +24,8 @@ struct PlanAnswer {
   std::string device;  // "h200"
   std::string costs;   // where the seconds come from, for people
   int settings_tried = 0, settings_in_all = 0;
-  bool completed = true;  // false: the time was over before the bytes of a run were counted
+  bool completed = true;   // false: the time was over before the bytes of a run were counted
+  bool runs_here = false;  // PlanSource::runs_here: times and bytes are those of sluice's own runs
 };
 
 // The best plan that `question` allows. `progress` is called now and then, from this thread; it may

@@ -628,10 +628,26 @@ TEST_F(PlanCommand, FlagsWithoutEffectAreNoted) {
               HasSubstr("--sequence-parallel has no effect without --tensor-parallel"));
   EXPECT_THAT(Run(command + "--overlap-sync").err,
               HasSubstr("--overlap-sync has no effect without --data-parallel"));
+  EXPECT_THAT(Run(command + "--zero 2").err,
+              HasSubstr("--zero has no effect without --data-parallel"));
   EXPECT_EQ(Run(command + "--sequence-parallel --tensor-parallel 2").err, "");
+  EXPECT_EQ(Run(command + "--zero 2 --data-parallel 2").err, "");
   EXPECT_EQ(Run(command + "--overlap-sync --data-parallel auto").err, "");
   ExpectFailure("plan mlp --devices 2 --device h200 --seq 3", 2, "--seq has no effect on mlp");
   ExpectFailure("profile mlp --seq 3", 2, "--seq has no effect on mlp");
+}
+
+// Replicas of sluice sum gradients behind the last backward, and are priced so.
+TEST_F(PlanCommand, OverlapIsNotedWhereReplicasAreThoseOfSluice) {
+  const std::string lora =
+      std::string("plan ") + kGpt2 + " --schedule 1f1b --data-parallel 2 --lora r=4,alpha=8 --json";
+  const Outcome plain = Run(lora), overlapped = Run(lora + " --overlap-sync");
+  EXPECT_EQ(plain.err, "");
+  EXPECT_THAT(overlapped.err,
+              HasSubstr("note: --overlap-sync has no effect on the times of this plan"));
+  EXPECT_EQ(json::parse(plain.out)["step_seconds"], json::parse(overlapped.out)["step_seconds"]);
+  // Others' replicas, which tensor-parallel devices are, can do both at once.
+  EXPECT_EQ(Run(lora + " --overlap-sync --tensor-parallel 2").err, "");
 }
 
 // `schedule show` has the timetable of a plan, its costs, and every format.
@@ -890,6 +906,8 @@ TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   ExpectFailure("plan " + profile + " --devices 2 --cluster " + Path("none.json"), 2,
                 "--cluster cannot change");
   ExpectFailure("plan " + profile + " --devices 2 --assume llama", 2, "--assume cannot change");
+  EXPECT_THAT(Run("plan " + profile + " --devices 2 --data-parallel 2 --overlap-sync").err,
+              HasSubstr("note: --overlap-sync has no effect on the times of this plan"));
   std::ofstream(profile, std::ios::binary) << "{\"format\": \"sluice profile\", \"version\": 1}";
   ExpectFailure("plan " + profile + " --devices 2", 2, "field 'model' is missing");
 }
