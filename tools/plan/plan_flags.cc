@@ -34,9 +34,11 @@ void AddBatchFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--micro-batch-size", flags->micro_batch_size,
                      "Samples per micro-batch (default: 4); auto tries the powers of two");
   command.add_option("--micro-batches", flags->micro_batches,
-                     "Micro-batches per step of each replica (default: 16)");
+                     "Micro-batches per step of each replica (default: 16); where their size or "
+                     "the replicas are auto, --global-batch says what a step is");
   command.add_option("--global-batch", flags->global_batch,
-                     "Samples per step, instead of --micro-batches");
+                     "Samples per step of all replicas, instead of --micro-batches (default where "
+                     "the size or the replicas are auto: 16 micro-batches of one replica)");
   command.add_option(
       "--assume", flags->assume,
       "Read a config.json of an unknown model_type as if it were of this one, such as "

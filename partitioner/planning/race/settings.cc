@@ -1,6 +1,7 @@
 #include "partitioner/planning/race/settings.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -54,18 +55,34 @@ absl::Status NoSetting(const SettingChoices& choices) {
                    "(--data-parallel) or fewer devices"));
 }
 
+// Refuses a number of micro-batches where their size or the replicas are to be chosen: each choice
+// would train on other samples in a step, so that no step could be compared with another.
+absl::Status CheckMicroBatches(const PlanQuestion& question) {
+  const char* open = question.any_micro_batch_size ? "--micro-batch-size auto"
+                     : !question.data_parallel     ? "--data-parallel auto"
+                                                   : nullptr;
+  if (open == nullptr || !question.micro_batches) return absl::OkStatus();
+  const std::string given =
+      absl::StrCat("--micro-batches ", *question.micro_batches, " beside ", open);
+  if (question.global_batch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(given, " and --global-batch ", *question.global_batch,
+                     " leaves nothing to choose; leave out --micro-batches"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      given, " leaves open how many samples a step has, and only steps of as many can ",
+      "be compared; give --global-batch instead, the samples of all replicas"));
+}
+
 // Samples of a step, of all replicas.
 absl::StatusOr<int64_t> GlobalBatch(const PlanQuestion& question, int64_t micro_batch_size) {
+  if (absl::Status ok = CheckMicroBatches(question); !ok.ok()) return ok;
   const int64_t replicas = question.data_parallel.value_or(1);
   if (!question.global_batch) {
     return replicas * question.micro_batches.value_or(kPlannedMicroBatches) * micro_batch_size;
   }
   const int64_t samples = *question.global_batch;
-  if (question.any_micro_batch_size || !question.data_parallel) {
-    if (!question.micro_batches) return samples;
-    return absl::InvalidArgumentError(
-        "--global-batch and --micro-batches leave nothing to choose; give one of the two");
-  }
+  if (question.any_micro_batch_size || !question.data_parallel) return samples;
   const int64_t at_once = replicas * micro_batch_size;
   if (samples % at_once != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -745,13 +745,31 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure(plan + " --time-limit 0", 2, "--time-limit: '0' leaves no time");
   ExpectFailure(plan + " --time-limit 1e-320", 2, "--time-limit: '1e-320' leaves no time");
   ExpectFailure(plan + " --micro-batch-size auto --global-batch 64 --micro-batches 4", 2,
-                "give one of the two");
+                "leave out --micro-batches");
+  ExpectFailure(plan + " --micro-batch-size auto --micro-batches 8", 2,
+                "--micro-batches 8 beside --micro-batch-size auto");
+  ExpectFailure(plan + " --data-parallel auto --micro-batches 8", 2,
+                "--micro-batches 8 beside --data-parallel auto");
   ExpectFailure("plan mlp --devices 2 --tensor-parallel 2", 2, "transformers only");
   ExpectFailure("plan gpt7 --devices 4", 2, "no preset model 'gpt7'");
   ExpectFailure("plan none.json --devices 4", 2, "none.json");
   ExpectFailure("plan gpt2 --devices 4 --device tpu", 2, "no device 'tpu'");
   ExpectFailure("profile gpt2 --device tpu", 2, "expected cpu or cuda");
   ExpectFailure("profile gpt2 --device cuda --stages 2", 2, "on a GPU a layer is measured alone");
+}
+
+// Where nobody says how many samples a step has: as many as where nothing is to be chosen.
+TEST_F(PlanCommand, WaysToUseDevicesAreComparedForTheUsualSamples) {
+  const auto samples = [&](const std::string& flags) {
+    const json plan = Plan(std::string(kGpt2) + " --schedule 1f1b " + flags);
+    return plan["data_parallel"].get<int>() * plan["micro_batches"].get<int>() *
+           plan["micro_batch_size"].get<int>();
+  };
+  EXPECT_EQ(samples(""), 16 * 4);
+  EXPECT_EQ(samples("--micro-batch-size auto"), 16 * 4);
+  EXPECT_EQ(samples("--data-parallel auto"), 16 * 4);
+  EXPECT_EQ(samples("--data-parallel auto --micro-batch-size 2"), 16 * 2);
+  EXPECT_EQ(samples("--tensor-parallel auto --micro-batches 8"), 8 * 4);
 }
 
 TEST_F(PlanCommand, UsesTheDevicesInTheBestOfManyWays) {
