@@ -70,8 +70,10 @@ void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
       ->type_name("TEXT:{auto,none,selective,full}")
       ->capture_default_str();
   command
-      .add_option("--objective", flags->objective,
-                  "What to minimise: step (its time) or bottleneck (the slowest stage)")
+      .add_option(
+          "--objective", flags->objective,
+          "What to minimise: step (its time) or bottleneck (of one micro-batch: the slowest "
+          "stage, or boundary of stages, over the device's link or with --bandwidth)")
       ->type_name("TEXT:{step,bottleneck}")
       ->capture_default_str();
   command.add_option("--partition", flags->partition,

@@ -622,6 +622,18 @@ TEST_F(PlanCommand, AFormatThatIsTypedIsThatOfTheFile) {
   EXPECT_EQ(json::parse(Contents(file))["schedule"], "1f1b");
 }
 
+// The device's own where --bandwidth does not say another.
+TEST_F(PlanCommand, TheBottleneckCountsTheLink) {
+  std::ofstream(Path("slow.json")) << R"({"name": "slow", "fp32_flops": 1e12, "bf16_flops": 1e13,
+      "memory_bandwidth": 1e12, "memory_bytes": 1e11, "link_bandwidth": 1e7})";
+  const std::string asked = "gpt2 --devices 2 --objective bottleneck --device " + Path("slow.json");
+  for (const auto& [flag, bandwidth] : {std::pair("", 1e7), std::pair(" --bandwidth 5MB/s", 5e6)}) {
+    const json plan = Plan(asked + flag);
+    EXPECT_DOUBLE_EQ(plan["bottleneck_seconds"].get<double>(),
+                     2 * plan["stages"][0]["send_bytes"].get<double>() / bandwidth);
+  }
+}
+
 TEST_F(PlanCommand, FlagsWithoutEffectAreNoted) {
   const std::string command = std::string("plan ") + kGpt2 + " --schedule 1f1b ";
   EXPECT_THAT(Run(command + "--sequence-parallel").err,
