@@ -8,6 +8,7 @@
 #include "models/kernels/cuda/products/algorithms.h"
 #include "models/spec/fields.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {

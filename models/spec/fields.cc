@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 

@@ -40,13 +40,6 @@ absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(absl::string_view 
 // "line 3, column 14", both counted from 1, of the byte at `offset` of `text`.
 std::string LineAndColumn(absl::string_view text, size_t offset);
 
-// The text of a value, with so many spaces per level; -1: on one line. Whatever is not UTF-8 in it, as
-// the name of a file may be, becomes U+FFFD, where nlohmann's own dump() throws.
-template <typename Value>
-std::string JsonText(const Value& value, int indent = -1) {
-  return value.dump(indent, ' ', /*ensure_ascii=*/false, Value::error_handler_t::replace);
-}
-
 // A value as a message shows it: printable, on one line, and cut where it is long.
 std::string ShowJson(const nlohmann::json& value);
 

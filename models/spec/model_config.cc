@@ -12,6 +12,7 @@
 #include "models/spec/families/families.h"
 #include "models/spec/fields.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "models/spec/validate.h"
 
 namespace sluice {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_replace.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 

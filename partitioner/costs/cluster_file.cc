@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/link_limits.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/families/family.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "models/spec/model_config.h"
 #include "models/spec/validate.h"
 #include "partitioner/costs/json_fields.h"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {

@@ -15,6 +15,7 @@
 #include "tools/schedule/answer/schedule_dealt.h"
 #include "tools/schedule/schedule_flags.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice::python {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "python/bindings/ask.h"
 #include "python/bindings/interruptible.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/command.h"
 #include "tools/doctor/findings.h"
 #include "tools/terminal.h"

@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/tcp_socket.h"
 #include "comm/where.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/command.h"
 #include "tools/launch/picture/history_recorder.h"
 #include "tools/output_frames.h"

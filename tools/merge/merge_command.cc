@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "models/spec/units.h"
 #include "pipeline/checkpoint/adapters/merged_model.h"
 #include "tools/command.h"

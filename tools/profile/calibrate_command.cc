@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/calibration/calibration.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "models/spec/units.h"
 
 namespace sluice {

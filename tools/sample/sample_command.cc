@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "pipeline/sample/generate.h"
 #include "tools/command.h"
 #include "tools/files.h"

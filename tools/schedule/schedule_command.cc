@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_check.h"

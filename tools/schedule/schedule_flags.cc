@@ -15,7 +15,7 @@
 #include "models/spec/units.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
-#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {

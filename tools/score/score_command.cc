@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/data/open_dataset.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "pipeline/sample/score.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/command.h"
 #include "tools/self_test/self_test.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/train/log/records.h"
 #include "tools/train/train_output.h"
 

@@ -19,7 +19,7 @@
 #include "schedules/stage_deal.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/model_json.h"
 #include "partitioner/orders/custom_order.h"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/costs/model_json.h"
 #include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/file/plan_file.h"

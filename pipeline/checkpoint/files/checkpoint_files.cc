@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "models/files/file_writer.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {

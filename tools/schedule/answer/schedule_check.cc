@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "schedules/check/validate.h"
 #include "schedules/sum_order.h"
 #include "tools/command.h"

@@ -7,13 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_report.h"
 #include "tools/schedule/answer/schedule_sweep.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 #include "tools/terminal.h"
 

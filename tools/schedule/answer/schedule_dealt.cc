@@ -10,6 +10,7 @@
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/stage_deal.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "partitioner/planning/question/megatron_schedules.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/pytorch.h"
@@ -17,6 +17,7 @@
 #include "tools/schedule/answer/schedule_list.h"
 #include "tools/schedule/answer/schedule_show.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 #include "tools/terminal.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "schedules/generators/catalogue.h"
-#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/terminal.h"
 
 namespace sluice {

@@ -8,6 +8,7 @@
 #include "schedules/simulate/simulate.h"
 #include "tools/schedule/timetable/measured_trace.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {

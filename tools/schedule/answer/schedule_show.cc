@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
 #include "schedules/render/render.h"
@@ -18,6 +18,7 @@
 #include "tools/schedule/answer/schedule_page.h"
 #include "tools/schedule/answer/schedule_report.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 #include "tools/terminal.h"
 

@@ -8,7 +8,7 @@
 #include "models/spec/units.h"
 #include "schedules/optimise/choose.h"
 #include "tools/command.h"
-#include "tools/schedule/timetable/schedule_source.h"
+#include "tools/schedule/timetable/schedule_names.h"
 
 namespace sluice {
 namespace {
@@ -109,18 +109,6 @@ absl::StatusOr<PricedTimetable> AutoTimetable(const ScheduleQuestion& asked) {
                          .costs = std::move(answer->costs),
                          .activation_limit = answer->activation_limit,
                          .lower_bound = answer->best.lower_bound};
-}
-
-CatalogueEntry AutoEntry() {
-  return {.name = kAuto,
-          .summary = "the best found for your costs, and a proven bound",
-          .needs = "any v",
-          .bubble = "within the gap it states",
-          .memory = "at most --memory-limit, >= v",
-          .source = "sluice; takes --placement, --cost or --costs, --memory-limit and --time-limit",
-          .splits_backward = true,
-          .default_chunks = 1,
-          .generate = nullptr};
 }
 
 }  // namespace sluice

@@ -10,9 +10,6 @@
 
 namespace sluice {
 
-// The name of the optimiser on the command line.
-constexpr char kAuto[] = "auto";
-
 // The request for the optimiser: the placement (--placement, -v; one stage per rank for `-v auto`),
 // the costs, the limits (--memory-limit, and device_memory of the costs), --time-limit.
 // InvalidArgument names the flag.
@@ -29,9 +26,6 @@ struct AutoAnswer {
 absl::StatusOr<AutoAnswer> AnswerAuto(const ScheduleQuestion& asked);
 // The same answer as a table that can be simulated again.
 absl::StatusOr<PricedTimetable> AutoTimetable(const ScheduleQuestion& asked);
-
-// Its row in `schedule list`; it has no generator.
-CatalogueEntry AutoEntry();
 
 }  // namespace sluice
 

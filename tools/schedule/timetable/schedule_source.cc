@@ -1,13 +1,10 @@
 #include "tools/schedule/timetable/schedule_source.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "models/files/positioned_file.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
@@ -17,7 +14,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/flag_values.h"
-#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_names.h"
 
 namespace sluice {
 namespace {
@@ -26,32 +23,6 @@ namespace {
 constexpr int kMostRanksWithCosts = 1 << 16;
 // The most ranks that all stages together may have.
 constexpr int kMostDealtRanks = 1024;
-
-// A flag that some schedules take, and that changes nothing in others.
-struct ChosenFlag {
-  const char* name;
-  std::optional<int> ScheduleQuestion::*value;
-  bool (*taken)(const CatalogueEntry& entry);
-  const char* takes;  // what one that takes it does; and what one that does not
-  const char* lacks;
-};
-
-constexpr ChosenFlag kChosenFlags[] = {
-    {"--group", &ScheduleQuestion::group, [](const auto& entry) { return entry.takes_group; },
-     "has groups", "has no groups"},
-    {"--update-every", &ScheduleQuestion::update_every,
-     [](const auto& entry) { return entry.updates == WeightUpdates::kDoubleBuffered; },
-     "chooses when weights change", "does not choose when weights change"},
-};
-
-// What is known of `name`: of a file, that it takes no such flag.
-absl::StatusOr<CatalogueEntry> EntryOf(const std::string& name) {
-  if (name == kAuto) return AutoEntry();
-  if (NamesFile(name)) return CatalogueEntry();
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
-  if (!entry.ok()) return entry.status();
-  return **entry;
-}
 
 absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
                                           const CatalogueEntry& entry) {
@@ -106,8 +77,6 @@ absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
                                                  wanted, " says; that flag is for files"));
 }
 
-bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }
-
 absl::StatusOr<FoundTable> ParseCsv(absl::string_view text, const std::string& name) {
   absl::StatusOr<Timetable> table = ParseTimetableCsv(text, name);
   if (!table.ok()) return table.status();
@@ -133,11 +102,7 @@ absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
 // asked for.
 absl::StatusOr<FoundTable> MadeToFit(FoundTable found, const std::string& name,
                                      const ScheduleQuestion& asked) {
-  for (const ChosenFlag& flag : kChosenFlags) {
-    if (!(asked.*flag.value).has_value()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, " is a whole timetable, in which ",
-                                                   flag.name, " changes nothing; leave it out"));
-  }
+  if (absl::Status ok = CheckFileTakes(name, asked); !ok.ok()) return ok;
   absl::StatusOr<Timetable> table = std::move(found.table);
   if (!asked.placement.empty()) {
     const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
@@ -189,46 +154,6 @@ absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
 
 Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
   return name == "v" ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
-}
-
-bool NamesFile(const std::string& what) {
-  return absl::EndsWith(what, ".csv") || IsPlan(what) || absl::StrContains(what, "/");
-}
-
-absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked) {
-  for (const ChosenFlag& flag : kChosenFlags) {
-    if (!(asked.*flag.value).has_value() || flag.taken(entry)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", entry.name, " ", flag.lacks, "; leave ", flag.name, " out"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked) {
-  for (const ChosenFlag& flag : kChosenFlags) {
-    const std::optional<int>& value = asked.*flag.value;
-    const auto takes = [&](const std::string& name) {
-      const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
-      // Whoever names what there is not is told so later.
-      return !entry.ok() || flag.taken(*entry);
-    };
-    if (!value.has_value() || std::any_of(names.begin(), names.end(), takes)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(flag.name, " ", *value, ": none of ",
-                                                   absl::StrJoin(names, ", "), " ", flag.takes,
-                                                   "; leave ", flag.name, " out"));
-  }
-  return absl::OkStatus();
-}
-
-ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
-  const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
-  if (!entry.ok()) return asked;
-  const bool generated = entry->generate != nullptr;  // not searched for, and not read
-  if (generated && entry->chunk_step == 0) asked.chunks.reset();
-  for (const ChosenFlag& flag : kChosenFlags) {
-    if (!flag.taken(*entry)) (asked.*flag.value).reset();
-  }
-  return asked;
 }
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {

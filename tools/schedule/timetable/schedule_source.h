@@ -25,18 +25,6 @@ absl::StatusOr<Timetable> GenerateAsked(const CatalogueEntry& entry,
 
 // The placement that --placement calls `name`: V for "v", looped for every other name.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
-// Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
-bool NamesFile(const std::string& what);
-// Of --group and --update-every, which only some schedules take: InvalidArgument where `entry` does
-// not take one that is given.
-absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked);
-// The same of several schedules that are asked for (names of the catalogue, auto, files): only where
-// none of them takes it. The others ignore it, see QuestionFor.
-absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked);
-// `asked` for `name`, one of several: without what that one has no use for of chunks, groups and the
-// micro-batches of an update.
-ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
-
 // A timetable, and how the lines of its file end, so that it can be written in the same way.
 struct FoundTable {
   Timetable table;

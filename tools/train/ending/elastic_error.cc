@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "comm/printable.h"
 #include "comm/where.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "tools/command.h"
 #include "tools/files.h"
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {

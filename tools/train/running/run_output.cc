@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
-#include "models/spec/json.h"
+#include "models/spec/json_text.h"
 #include "pipeline/trace/format_trace.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -1,0 +1,105 @@
+#include "tools/schedule/timetable/schedule_names.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sluice {
+namespace {
+
+// A flag that some schedules take, and that changes nothing in others.
+struct ChosenFlag {
+  const char* name;
+  std::optional<int> ScheduleQuestion::*value;
+  bool (*taken)(const CatalogueEntry& entry);
+  const char* takes;  // what one that takes it does; and what one that does not
+  const char* lacks;
+};
+
+constexpr ChosenFlag kChosenFlags[] = {
+    {"--group", &ScheduleQuestion::group, [](const auto& entry) { return entry.takes_group; },
+     "has groups", "has no groups"},
+    {"--update-every", &ScheduleQuestion::update_every,
+     [](const auto& entry) { return entry.updates == WeightUpdates::kDoubleBuffered; },
+     "chooses when weights change", "does not choose when weights change"},
+};
+
+// What is known of `name`: of a file, that it takes no such flag.
+absl::StatusOr<CatalogueEntry> EntryOf(const std::string& name) {
+  if (name == kAuto) return AutoEntry();
+  if (NamesFile(name)) return CatalogueEntry();
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
+  if (!entry.ok()) return entry.status();
+  return **entry;
+}
+
+}  // namespace
+
+CatalogueEntry AutoEntry() {
+  return {.name = kAuto,
+          .summary = "the best found for your costs, and a proven bound",
+          .needs = "any v",
+          .bubble = "within the gap it states",
+          .memory = "at most --memory-limit, >= v",
+          .source = "sluice; takes --placement, --cost or --costs, --memory-limit and --time-limit",
+          .splits_backward = true,
+          .default_chunks = 1,
+          .generate = nullptr};
+}
+
+bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }
+
+bool NamesFile(const std::string& what) {
+  return absl::EndsWith(what, ".csv") || IsPlan(what) || absl::StrContains(what, "/");
+}
+
+absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!(asked.*flag.value).has_value() || flag.taken(entry)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", entry.name, " ", flag.lacks, "; leave ", flag.name, " out"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFileTakes(const std::string& name, const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!(asked.*flag.value).has_value()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " is a whole timetable, in which ",
+                                                   flag.name, " changes nothing; leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked) {
+  for (const ChosenFlag& flag : kChosenFlags) {
+    const std::optional<int>& value = asked.*flag.value;
+    const auto takes = [&](const std::string& name) {
+      const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
+      // Whoever names what there is not is told so later.
+      return !entry.ok() || flag.taken(*entry);
+    };
+    if (!value.has_value() || std::any_of(names.begin(), names.end(), takes)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag.name, " ", *value, ": none of ",
+                                                   absl::StrJoin(names, ", "), " ", flag.takes,
+                                                   "; leave ", flag.name, " out"));
+  }
+  return absl::OkStatus();
+}
+
+ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
+  const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
+  if (!entry.ok()) return asked;
+  const bool generated = entry->generate != nullptr;  // not searched for, and not read
+  if (generated && entry->chunk_step == 0) asked.chunks.reset();
+  for (const ChosenFlag& flag : kChosenFlags) {
+    if (!flag.taken(*entry)) (asked.*flag.value).reset();
+  }
+  return asked;
+}
+
+}  // namespace sluice
