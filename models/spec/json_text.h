@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// The text of a value, with so many spaces per level; -1: on one line. Whatever is not UTF-8 in it, as
-// the name of a file may be, becomes U+FFFD, where nlohmann's own dump() throws.
+// The text of a value, with so many spaces per level; -1: on one line. Whatever is not UTF-8 in it,
+// as the name of a file may be, becomes U+FFFD, where nlohmann's own dump() throws.
 template <typename Value>
 std::string JsonText(const Value& value, int indent = -1) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, Value::error_handler_t::replace);

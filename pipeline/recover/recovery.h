@@ -71,9 +71,9 @@ struct HeldState {
 // get the state that they need from those who hold it.
 struct Recovery {
   HeldState* held = nullptr;
-  // The state to fill, of the new group; it may be held->state itself. Asked for once what is held has
-  // had the last update that it can have, so that it may be moved to make room, and only where a
-  // process holds something. Empty for a process that only gives what it has.
+  // The state to fill, of the new group; it may be held->state itself. Asked for once what is held
+  // has had the last update that it can have, so that it may be moved to make room, and only where
+  // a process holds something. Empty for a process that only gives what it has.
   std::function<absl::StatusOr<RankState*>()> into = {};
   // Fills what that state holds of parameters that are not trained from where the run began.
   std::function<absl::Status()> load_frozen = {};
@@ -85,12 +85,12 @@ struct Recovered {
   int64_t shown_step = -1;  // the last step that a process which is still there has shown; -1: none
 };
 
-// Called by all processes of `world` together. Afterwards the state to fill has weights and optimizer state after
-// the newest step that any process holds, but the layers' compute copies must be made again
-// (RankState::Pack). Nothing where the processes do not hold the whole state of that step between
-// them: that state is then as it was. Every process gets the same answer, and, in both cases, the
-// longest history that any of them knows. Where a rank fills the state that it holds, `held` is
-// true of that at any time.
+// Called by all processes of `world` together. Afterwards the state to fill has weights and
+// optimizer state after the newest step that any process holds, but the layers' compute copies must
+// be made again (RankState::Pack). Nothing where the processes do not hold the whole state of that
+// step between them: that state is then as it was. Every process gets the same answer, and, in both
+// cases, the longest history that any of them knows. Where a rank fills the state that it holds,
+// `held` is true of that at any time.
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world);
 
 }  // namespace sluice

@@ -60,7 +60,8 @@ class Run {
   }
 
   // After Prepare, for a process that trains in one group after the other: fills the state of its
-  // rank, which is `into`, from what the processes hold. False: they do not hold it, and Restart has to.
+  // rank, which is `into`, from what the processes hold. False: they do not hold it, and Restart
+  // has to.
   absl::StatusOr<bool> Recover(const Regrouping& regrouping,
                                const std::function<absl::StatusOr<RankState*>()>& into) {
     context_.regroup = regrouping.regroup;
@@ -88,7 +89,8 @@ class Run {
     return true;
   }
 
-  // Where Recover has not: fills the state of the rank from a checkpoint, or from where the run begins.
+  // Where Recover has not: fills the state of the rank from a checkpoint, or from where the run
+  // begins.
   absl::Status Restart(const Regrouping& regrouping, RankState& state, Communicator& world) {
     absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
     if (!restarts.ok()) return restarts.status();
@@ -277,7 +279,8 @@ class Run {
     TakeTraits();
   }
 
-  // Reading weights may take longer than the time-out, and one rank may have more to read than another.
+  // Reading weights may take longer than the time-out, and one rank may have more to read than
+  // another.
   absl::Status StartTogether(RankState& state, Communicator& world) const {
     const Progress::Phase phase(world.progress(), "reads its weights");
     Rounds rounds(&world, context_.options->watching.timeout);

@@ -41,8 +41,8 @@ void AppendOneFOneB(int stage, int micro_batches, int warm_up, std::vector<Actio
 // the remaining W come last.
 void AppendOneFOneBOneW(int stage, int micro_batches, int warm_up, int lag,
                         std::vector<Action>& row);
-// Leaves out the micro-batches of a row from number `micro_batches` on. Where all rows of a sound table
-// do so it stays sound: leaving whole micro-batches out only removes constraints.
+// Leaves out the micro-batches of a row from number `micro_batches` on. Where all rows of a sound
+// table do so it stays sound: leaving whole micro-batches out only removes constraints.
 void KeepMicroBatches(int micro_batches, std::vector<Action>& row);
 
 }  // namespace sluice

@@ -116,8 +116,8 @@ TEST(TrainRank, TellsTheOthersWhyItEnds) {
     EXPECT_THAT(std::string(end.message()), testing::HasSubstr("/nowhere/at/all"));
 }
 
-// The n-th wait for a message ends as where that is late. What the transport may still write, it writes
-// until Abort.
+// The n-th wait for a message ends as where that is late. What the transport may still write, it
+// writes until Abort.
 class LateMessage : public ForwardingCommunicator {
  public:
   LateMessage(Communicator* inner, int late) : ForwardingCommunicator(inner), left_(late) {}

@@ -172,8 +172,8 @@ TEST(JsonTextTest, HasNoBytesThatAreNotUtf8) {
   EXPECT_EQ(JsonText(nlohmann::ordered_json{{"b", "ü"}, {"a", 1}}), "{\"b\":\"ü\",\"a\":1}");
 }
 
-// nlohmann's own throws there. Files that must not have another name refuse it, and templates of chats
-// have words of their own.
+// nlohmann's own throws there. Files that must not have another name refuse it, and templates of
+// chats have words of their own.
 TEST(JsonTextTest, NoOtherFileCallsNlohmanns) {
   EXPECT_THAT(LinesWith(std::regex(R"(\.dump\()")),
               UnorderedElementsAre(StartsWith("models/spec/json_text.h: "),

@@ -28,8 +28,8 @@ class GivenCosts {
   // The costs that the plan in file `plan` was made for, as `json` has them: in seconds.
   static absl::StatusOr<GivenCosts> FromPlan(std::string json, const std::string& plan);
 
-  // What the stages of one timetable cost, for others with as many stages. `source` stands for it in
-  // errors.
+  // What the stages of one timetable cost, for others with as many stages. `source` stands for it
+  // in errors.
   static GivenCosts FromStages(ScheduleCosts costs, std::string source);
 
   // Whether there are costs: one of the two flags was given, or they are those of a timetable.
@@ -40,8 +40,8 @@ class GivenCosts {
   const std::string* file() const { return file_.has_value() ? &file_->name() : nullptr; }
 
   // The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B
-  // / 2. InvalidArgument names the flag or file, and the field: costs that are for another number of
-  // stages, or sums that are too large.
+  // / 2. InvalidArgument names the flag or file, and the field: costs that are for another number
+  // of stages, or sums that are too large.
   absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
 
  private:

@@ -214,8 +214,8 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
   return next;
 }
 
-// How much memory the ranks of this rank's host need beside what they have, until what they hold has
-// moved. `next`: the plan that this rank goes over to; null: it cannot.
+// How much memory the ranks of this rank's host need beside what they have, until what they hold
+// has moved. `next`: the plan that this rank goes over to; null: it cannot.
 absl::StatusOr<int64_t> ReplannedRun::HostBytes(const RunPlan* next, const CompiledJob& last,
                                                 Instant deadline) {
   double mine = 0;
