@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "schedules/render/render_common.h"
 
 namespace sluice {
 namespace {
@@ -48,9 +50,8 @@ std::string EscapedForXml(const std::string& text) {
   std::string characters;
   for (absl::string_view left = text; !left.empty();) {
     const size_t length = CharacterLength(left);
-    const bool has_place =
-        length > 1 || (length == 1 && (!absl::ascii_iscntrl(static_cast<unsigned char>(left[0])) ||
-                                       absl::ascii_isspace(static_cast<unsigned char>(left[0]))));
+    const bool control = left[0] < ' ' && !absl::StrContains("\t\n\r", left[0]);
+    const bool has_place = length > 1 || (length == 1 && !control);
     absl::StrAppend(&characters, has_place ? left.substr(0, length) : "\uFFFD");
     left.remove_prefix(std::max<size_t>(length, 1));
   }

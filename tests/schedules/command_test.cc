@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/built_files.h"
 
 namespace sluice {
@@ -370,9 +371,10 @@ TEST_F(ScheduleCommand, GivesFlagsToThoseThatTakeThem) {
   const std::string file = Path("table.csv");
   ASSERT_EQ(Run("show 1f1b -p 2 -m 4 --format csv -o " + file).exit_code, 0);
   for (const std::string& other : {std::string("1f1b"), std::string("auto"), file}) {
-    EXPECT_EQ(Run("show interleaved --group 4" + page + other).exit_code, 0);
-    EXPECT_EQ(Run("show " + other + " --group 4" + page + "interleaved").exit_code, 0);
-    ExpectBadInput("show gpipe --group 4" + page + other, "--group 4: none of gpipe, " + other);
+    EXPECT_EQ(Run(absl::StrCat("show interleaved --group 4", page, other)).exit_code, 0);
+    EXPECT_EQ(Run(absl::StrCat("show ", other, " --group 4", page, "interleaved")).exit_code, 0);
+    ExpectBadInput(absl::StrCat("show gpipe --group 4", page, other),
+                   "--group 4: none of gpipe, " + other);
   }
   EXPECT_EQ(Run("show 1f1b -v auto" + page + "auto").exit_code, 0);
   EXPECT_EQ(Run("show chimera -v 2 --placement bidirectional" + page + "auto").exit_code, 0);
@@ -419,9 +421,9 @@ TEST_F(ScheduleCommand, PagesMixNoUnits) {
   const double planned = seconds_of("1f1b");
   for (const std::string name : {"gpipe", "auto"}) {
     expect_pair(plan, name, {planned, seconds_of(name)});
-    ExpectBadInput("show " + name + " -p 2 -m 8 --format html --against " + plan,
-                   "the costs of " + plan + " are in seconds, and " + name +
-                       " has no costs; show " + plan + " --against " + name);
+    ExpectBadInput(absl::StrCat("show ", name, " -p 2 -m 8 --format html --against ", plan),
+                   absl::StrCat("the costs of ", plan, " are in seconds, and ", name,
+                                " has no costs; show ", plan, " --against ", name));
   }
   expect_pair(plan, plan, {planned, planned});
   ExpectBadInput("show " + plan + " --format html --against interleaved",

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/built_files.h"
 #include "tests/sanitizers.h"
 
@@ -882,8 +883,8 @@ TEST_F(PlanCommand, AChoiceOfSizesFindsWhatFits) {
   for (int percent = 90; percent <= 110; ++percent) {
     const std::string limit = " --memory " + std::to_string(needed * percent / 100) + "B";
     SCOPED_TRACE(limit);
-    const Outcome one = Run("plan " + asked + limit + " --micro-batch-size 1");
-    const Outcome any = Run("plan " + asked + limit + " --micro-batch-size auto --json");
+    const Outcome one = Run(absl::StrCat("plan ", asked, limit, " --micro-batch-size 1"));
+    const Outcome any = Run(absl::StrCat("plan ", asked, limit, " --micro-batch-size auto --json"));
     if (one.exit_code == 0) {
       EXPECT_EQ(any.exit_code, 0) << any.err;
     }
