@@ -99,12 +99,12 @@ INSTANTIATE_TEST_SUITE_P(
 // A rank that cannot start tells all others why.
 TEST(TrainRank, TellsTheOthersWhyItEnds) {
   const SmallRun run{.model = "wide", .ranks = 2, .replicas = 2};
-  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(4, {});
-  std::vector<absl::Status> ends(4);
+  const RunPlan plan = MakePlan(run);
+  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(plan.world_size(), {});
+  std::vector<absl::Status> ends(group.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < ends.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const RunPlan plan = MakePlan(run);
       const HashedData data(plan.request.spec, plan.request.batch.seq);
       TrainOptions options = SmallOptions(kSteps);
       if (rank == 3) options.saving.resume = "/nowhere/at/all";
@@ -133,9 +133,9 @@ class LateMessage : public ForwardingCommunicator {
     return status;
   }
   void Abort(const absl::Status& status) override {
+    inner().Abort(status);  // after which the other ranks write no more
     for (const auto& [message, memory] : awaited_) std::memset(memory.data, 0, memory.bytes);
     awaited_.clear();
-    inner().Abort(status);
   }
 
  private:
