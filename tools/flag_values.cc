@@ -81,6 +81,11 @@ void CheckFlagValues(CLI::App& app) {
   }
 }
 
+absl::Status CheckAtLeastOne(const char* flag, const std::optional<int>& value) {
+  if (!value.has_value() || *value >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));
+}
+
 absl::StatusOr<std::vector<absl::string_view>> SplitList(absl::string_view flag,
                                                          absl::string_view text,
                                                          absl::string_view example) {

@@ -1,8 +1,10 @@
 #ifndef SLUICE_TOOLS_FLAG_VALUES_H_
 #define SLUICE_TOOLS_FLAG_VALUES_H_
 
+#include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -19,6 +21,9 @@ namespace sluice {
 // - a whole number is one, and within the 64 bits in which CLI11 would hold it by cutting it off.
 // - numbers are decimal: 010 is 10, which CLI11 would take for 8, and 0x10 is refused.
 void CheckFlagValues(CLI::App& app);
+
+// OK for what was not given, or is at least 1; InvalidArgument names `flag`.
+absl::Status CheckAtLeastOne(const char* flag, const std::optional<int>& value);
 
 // The items of `text`, the list that `flag` was given, at its commas; they are parts of `text`.
 // InvalidArgument where one is empty, with `example` as what is expected.

@@ -23,6 +23,7 @@
 #include "tools/schedule/answer/schedule_list.h"
 #include "tools/schedule/answer/schedule_report.h"
 #include "tools/schedule/timetable/priced_timetable.h"
+#include "tools/schedule/timetable/schedule_names.h"
 
 namespace sluice::python {
 namespace {
@@ -191,6 +192,14 @@ std::string PlanText(const PlanAnswer& answer) {
 
 SharedTimetable PlanTable(const PlanAnswer& answer) { return Shared(TimetableOf(answer.plan)); }
 
+// Raises where none of the schedules has groups.
+void CheckGroup(const std::vector<std::string>& names, int group) {
+  ScheduleQuestion asked;
+  asked.group = group;
+  if (absl::Status status = CheckTaken(names, asked); !status.ok())
+    Raise(ExitCodeOf(status), std::string(status.message()));
+}
+
 void AddTimetable(py::module_& module) {
   using Free = py::call_guard<py::gil_scoped_release>;
   py::class_<AskedTimetable, std::shared_ptr<AskedTimetable>>(module, "Timetable")
@@ -238,6 +247,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("plan_flags", PlanFlagNames);
   module.def("comparison", ComparisonOf);
   module.def("catalogue", [] { return JsonText(CatalogueJson()); });
+  module.def("check_group", CheckGroup);
   module.def("op_names", OpNames);
 }
 

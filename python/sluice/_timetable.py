@@ -451,17 +451,10 @@ class Comparison(Sequence[Timetable]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _check_taken(
-    names: Sequence[str],
-    group: Optional[int],
-    searching: Mapping[str, Any],
-    catalogue: Sequence[CatalogueEntry],
-) -> None:
+def _check_taken(names: Sequence[str], group: Optional[int], searching: Mapping[str, Any]) -> None:
     """Raises ValueError for what none of the schedules takes; where some do, the others ignore it."""
-    takes_group = {entry.name: entry.takes_group for entry in catalogue}
-    # Whoever names what there is not is told so later.
-    if group is not None and names and not any(takes_group.get(name, True) for name in names):
-        raise ValueError(f"group {group}: none of {', '.join(names)} has groups; leave group out")
+    if group is not None and names:
+        _core.check_group(list(names), int(group))
     for keyword, value in searching.items():
         if value is not None and "auto" not in names:
             raise ValueError(
@@ -508,14 +501,13 @@ def compare(
     searching: Dict[str, Any] = {"time_limit": time_limit}
     if chunks == "auto":
         searching["chunks"] = keywords.pop("chunks")
-    catalogue = schedules()
     asked = [names] if isinstance(names, str) else None if names is None else list(names)
     if asked is not None:
-        _check_taken(asked, group, searching, catalogue)
+        _check_taken(asked, group, searching)
     rows: List[Union[Timetable, Tuple[str, Infeasible]]] = []
     skipped: Dict[str, str] = {}
     first: Optional[Exception] = None
-    for name in [entry.name for entry in catalogue] if asked is None else asked:
+    for name in [entry.name for entry in schedules()] if asked is None else asked:
         try:
             own = {**keywords, **searching} if name == "auto" else keywords
             rows.append(_ask(name, own, costs, True))

@@ -11,6 +11,7 @@
 #include "models/spec/units.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/link_limits.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 namespace {
@@ -111,22 +112,17 @@ absl::StatusOr<double> ParseLatency(absl::string_view text) {
       "'", text, "' is longer than any link takes; expected at most ", kMostLatency, " s"));
 }
 
-absl::Status CheckCount(const char* flag, const std::optional<int>& value) {
-  if (!value || *value >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));
-}
-
 absl::Status ReadCounts(const PlanFlags& flags, PlanQuestion* question) {
   question->micro_batches = flags.micro_batches;
   question->global_batch = flags.global_batch;
   question->seq = flags.seq;
   question->chunks = flags.chunks;
   question->devices = flags.devices;
-  absl::Status status = CheckCount("--micro-batches", flags.micro_batches);
-  status.Update(CheckCount("--global-batch", flags.global_batch));
-  status.Update(CheckCount("--seq", flags.seq));
-  status.Update(CheckCount("--chunks", flags.chunks));
-  status.Update(CheckCount("--devices", flags.devices));
+  absl::Status status = CheckAtLeastOne("--micro-batches", flags.micro_batches);
+  status.Update(CheckAtLeastOne("--global-batch", flags.global_batch));
+  status.Update(CheckAtLeastOne("--seq", flags.seq));
+  status.Update(CheckAtLeastOne("--chunks", flags.chunks));
+  status.Update(CheckAtLeastOne("--devices", flags.devices));
   return status;
 }
 

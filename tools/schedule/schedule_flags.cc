@@ -15,6 +15,7 @@
 #include "models/spec/units.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
+#include "tools/flag_values.h"
 #include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
@@ -142,8 +143,7 @@ absl::Status CheckCounts(const ScheduleFlags& flags) {
   for (const auto& [name, value] :
        {std::pair("--group", flags.group), std::pair("--update-every", flags.update_every),
         std::pair("--memory-limit", flags.memory_limit)}) {
-    if (value.value_or(1) >= 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, " must be at least 1, not ", *value));
+    if (absl::Status ok = CheckAtLeastOne(name, value); !ok.ok()) return ok;
   }
   return absl::OkStatus();
 }

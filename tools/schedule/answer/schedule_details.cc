@@ -42,13 +42,6 @@ struct Runners {
   }
 };
 
-absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name) {
-  if (name == kAuto) return AutoEntry();
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
-  if (!entry.ok()) return entry.status();
-  return **entry;
-}
-
 ScheduleQuestion ExampleQuestion() {
   ScheduleQuestion asked;
   asked.ranks = kRanks;

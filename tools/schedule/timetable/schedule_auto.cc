@@ -8,15 +8,11 @@
 #include "models/spec/units.h"
 #include "schedules/optimise/choose.h"
 #include "tools/command.h"
+#include "tools/flag_values.h"
 #include "tools/schedule/timetable/schedule_names.h"
 
 namespace sluice {
 namespace {
-
-absl::Status CheckAtLeastOne(const char* flag, const std::optional<int>& value) {
-  if (!value.has_value() || *value >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));
-}
 
 absl::StatusOr<Placement> AutoPlacement(const ScheduleQuestion& asked) {
   if (!asked.ranks.has_value() || !asked.micro_batches.has_value()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -30,11 +29,7 @@ constexpr ChosenFlag kChosenFlags[] = {
 
 // What is known of `name`: of a file, that it takes no such flag.
 absl::StatusOr<CatalogueEntry> EntryOf(const std::string& name) {
-  if (name == kAuto) return AutoEntry();
-  if (NamesFile(name)) return CatalogueEntry();
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
-  if (!entry.ok()) return entry.status();
-  return **entry;
+  return NamesFile(name) ? CatalogueEntry() : FindEntry(name);
 }
 
 }  // namespace
@@ -49,6 +44,13 @@ CatalogueEntry AutoEntry() {
           .splits_backward = true,
           .default_chunks = 1,
           .generate = nullptr};
+}
+
+absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name) {
+  if (name == kAuto) return AutoEntry();
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name, {kAuto});
+  if (!entry.ok()) return entry.status();
+  return **entry;
 }
 
 bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }

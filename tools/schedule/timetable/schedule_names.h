@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/schedule/question/schedule_question.h"
 
@@ -16,6 +17,8 @@ namespace sluice {
 constexpr char kAuto[] = "auto";
 // Its row in `schedule list`; it has no generator.
 CatalogueEntry AutoEntry();
+// That of a schedule of the catalogue, or of auto; NotFound names what is like it.
+absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name);
 
 // Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
 bool NamesFile(const std::string& what);
