@@ -21,10 +21,8 @@ namespace sluice {
 namespace {
 
 using optimise::Deadline;
+using optimise::kRounding;
 using optimise::Problem;
-
-// Values that differ by less are the same but for rounding.
-constexpr double kRounding = 1e-10;
 
 // The exhaustive search is worth trying up to this size. Without a time limit it may look at so
 // many prefixes, times actions: about a second. With one, it starts again with this many times as
@@ -38,25 +36,11 @@ constexpr double kMoreWork = 4;
 constexpr int kManyActions = 20'000;
 constexpr double kCloseEnough = 5e-5;
 
-// The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
-// Where B costs as much as I and W, that is the problem itself.
-Problem CheapestOf(Problem problem, const StageCosts& costs) {
+// Whether a B is shorter than a W that it would save: the exhaustive search takes it that an I that
+// has room to run may run, with its W where the B was.
+bool HasShortBackward(const Problem& problem) {
   for (int s = 0; s < problem.stages; ++s) {
-    const double whole =
-        std::min(costs.backward[s], problem.input_grad[s] + problem.weight_grad[s]);
-    problem.input_grad[s] = std::min(problem.input_grad[s], costs.backward[s]);
-    problem.weight_grad[s] = whole - problem.input_grad[s];
-  }
-  return problem;
-}
-
-// Whether B costs less than I and W at some stage. The search splits every backward, so exhausting
-// its orders then proves nothing.
-bool PrefersWholeBackward(const StageCosts& costs) {
-  for (size_t s = 0; s < costs.backward.size(); ++s) {
-    if (costs.backward[s] < (costs.input_grad[s] + costs.weight_grad[s]) * (1 - kRounding)) {
-      return true;
-    }
+    if (problem.fuses(s) && problem.backward[s] < problem.weight_grad[s]) return true;
   }
   return false;
 }
@@ -87,7 +71,7 @@ class Optimiser {
   Optimiser(const OptimiseRequest& request, Problem problem)
       : request_(request),
         problem_(std::move(problem)),
-        fuse_(PrefersWholeBackward(request.costs)),
+        fuse_(problem_.fuses_somewhere()),
         deadline_(request.time_limit, request.stop) {}
 
   absl::StatusOr<OptimisedTimetable> Run();
@@ -99,7 +83,7 @@ class Optimiser {
   absl::Status OfferSeeds(const std::vector<Timetable>& seeds);
   absl::Status OfferOrder(const optimise::Order& order, const std::string& found_by);
   absl::Status Exhaust();
-  optimise::Schedule Best() const { return {optimise::OrderOf(best_.table), value_}; }
+  optimise::Schedule Best() const { return {optimise::OrderOf(problem_, best_.table), value_}; }
   absl::Status Polish(const optimise::Schedule& start, const optimise::SearchSettings& settings,
                       const Deadline& deadline);
   absl::StatusOr<OptimisedTimetable> Finish();
@@ -120,7 +104,7 @@ void Optimiser::FindBound() {
   }
   // A pair may last less than its two actions: only the bound above allows for that.
   if (request_.costs.overlap >= 0) return;
-  const Problem cheapest = CheapestOf(problem_, request_.costs);
+  const Problem cheapest = optimise::CheapestOf(problem_);
   bound_ = std::max({bound_, optimise::MemoryAreaBound(cheapest),
                      optimise::RankBound(cheapest, optimise::Relaxation(cheapest))});
 }
@@ -171,8 +155,9 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
   if (fuse_) {
     // Every W right after its I, ready to be fused.
     Problem whole = problem_;
-    whole.input_grad = request_.costs.backward;
+    whole.input_grad = problem_.backward;
     whole.weight_grad.assign(problem_.stages, 0);
+    whole.fused.assign(problem_.stages, 0);
     const optimise::Schedule fused = optimise::SearchRules(whole, settings, deadline_);
     if (absl::Status ok = OfferOrder(fused.order, "search"); !ok.ok()) return ok;
   }
@@ -187,10 +172,10 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
 }
 
 // Tries to prove that the best timetable is optimal, or finds an optimal one. The exhaustive search
-// knows no overlapped pairs, no whole backwards and no busy links: where these could win, it proves
-// nothing.
+// knows no overlapped pairs and no busy links: where these could win, it proves nothing.
 absl::Status Optimiser::Exhaust() {
-  const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
+  const bool modelled =
+      request_.costs.overlap < 0 && request_.costs.link_busy.empty() && !HasShortBackward(problem_);
   const int actions = 3 * problem_.stages * problem_.micro_batches;
   if (!modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
   const Deadline half = deadline_.Half();

@@ -13,8 +13,6 @@
 namespace sluice::optimise {
 namespace {
 
-// Values that differ by less than this share are the same but for rounding.
-constexpr double kRounding = 1e-10;
 // The first limit is above the lower bound by this share of what lies between the bounds.
 constexpr double kFirstStep = 1.0 / 16;
 constexpr int64_t kLeastPrefixes = 1'000;
@@ -24,8 +22,8 @@ constexpr int64_t kLeastPrefixes = 1'000;
 double GreatestCommonDivisor(const Problem& problem) {
   constexpr double kMostExact = 1e12;
   int64_t divisor = 0;
-  for (const auto* values :
-       {&problem.forward, &problem.input_grad, &problem.weight_grad, &problem.hop}) {
+  for (const auto* values : {&problem.forward, &problem.input_grad, &problem.weight_grad,
+                             &problem.backward, &problem.hop}) {
     for (double value : *values) {
       if (value != std::floor(value) || value > kMostExact) return 0;
       divisor = std::gcd(divisor, static_cast<int64_t>(value));
@@ -39,7 +37,8 @@ class ExactSearch {
   ExactSearch(const Problem& problem, double lower, double upper, int64_t most_prefixes,
               const Deadline& deadline)
       : problem_(problem),
-        relaxation_(problem),
+        cheapest_(CheapestOf(problem)),
+        relaxation_(cheapest_),
         grain_(GreatestCommonDivisor(problem)),
         upper_(upper),
         left_(most_prefixes),
@@ -59,6 +58,7 @@ class ExactSearch {
   bool TryBelow(double limit);
 
   const Problem& problem_;
+  const Problem cheapest_;
   const Relaxation relaxation_;
   const double grain_;
   double upper_;

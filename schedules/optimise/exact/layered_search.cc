@@ -31,9 +31,9 @@ class LayeredSearch {
   LayeredResult Run();
 
  private:
-  // The layer after `layer_`. Returns false at the deadline.
+  // Grows all prefixes of `layer_` by one action. Returns false at the deadline.
   bool GrowLayer();
-  void GrowPrefix(uint32_t index, PrefixLayer* next);
+  void GrowPrefix(uint32_t index);
   size_t Width(int layers_left) const;
   void FindBest();
   Order OrderTo(size_t index) const;
@@ -42,7 +42,8 @@ class LayeredSearch {
   Prefix prefix_;
   const int64_t most_prefixes_;
   const Deadline& deadline_;
-  PrefixLayer layer_;
+  PrefixLayer layer_;  // then the one with one F, I or W more, and with two more: B is I and W
+  PrefixLayer next_, after_next_;
   std::vector<std::vector<Link>> links_;  // [layer][prefix]
   // Kept from one prefix to the next, for their memory.
   PrefixState grown_;
@@ -55,11 +56,13 @@ LayeredResult LayeredSearch::Run() {
   if (!prefix_.Load(empty)) return std::move(result_);
   layer_.Add(empty, {});
   const int actions = 3 * problem_.stages * problem_.micro_batches;
-  for (int done = 1; done <= actions && layer_.size() > 0; ++done) {
+  for (int done = 1; done <= actions; ++done) {
     if (!GrowLayer()) {
       result_.exhausted = false;
       return std::move(result_);
     }
+    layer_ = std::exchange(next_, std::exchange(after_next_, {}));
+    if (layer_.size() == 0 && next_.size() == 0) return std::move(result_);
     if (layer_.Keep(Width(actions - done))) result_.exhausted = false;
     links_.push_back(layer_.links());
   }
@@ -74,25 +77,24 @@ size_t LayeredSearch::Width(int layers_left) const {
 }
 
 bool LayeredSearch::GrowLayer() {
-  PrefixLayer next;
   for (size_t i = 0; i < layer_.size(); ++i) {
     if (i % kLookAtClock == 0 && deadline_.passed()) return false;
-    GrowPrefix(static_cast<uint32_t>(i), &next);
+    GrowPrefix(static_cast<uint32_t>(i));
   }
-  layer_ = std::move(next);
   return true;
 }
 
-void LayeredSearch::GrowPrefix(uint32_t index, PrefixLayer* next) {
+void LayeredSearch::GrowPrefix(uint32_t index) {
   if (!prefix_.Load(layer_.state(index))) return;
   for (int put_off = 0; put_off >= 0;) {
     prefix_.FindBranches(&branches_, &put_off);
     for (const Option& option : branches_) {
       ++result_.prefixes;
+      PrefixLayer& next = option.step.op == Op::kBackward ? after_next_ : next_;
       prefix_.Grow(option);
       const bool kept =
-          prefix_.FindState(&grown_) && !next->Covers(grown_) && prefix_.FindBound(&grown_);
-      if (kept) next->Add(grown_, {index, option.step});
+          prefix_.FindState(&grown_) && !next.Covers(grown_) && prefix_.FindBound(&grown_);
+      if (kept) next.Add(grown_, {index, option.step});
       prefix_.Shrink();
     }
     if (put_off >= 0 && !prefix_.PutOff(put_off)) return;
@@ -112,10 +114,11 @@ void LayeredSearch::FindBest() {
 
 Order LayeredSearch::OrderTo(size_t index) const {
   Order order(problem_.ranks);
-  for (auto layer = links_.rbegin(); layer != links_.rend(); ++layer) {
-    const Link& link = (*layer)[index];
+  for (size_t layer = links_.size(); layer > 0;) {
+    const Link& link = links_[layer - 1][index];
     order[problem_.placement.rank(link.step.stage)].push_back(link.step);
     index = link.parent;
+    layer -= link.step.op == Op::kBackward ? 2 : 1;
   }
   for (std::vector<Step>& row : order) std::reverse(row.begin(), row.end());
   return order;

@@ -9,8 +9,8 @@
 namespace sluice::optimise {
 namespace {
 
-// [stage] the next stage on the same rank whose W lasts as long and frees as much; -1: there is
-// none.
+// [stage] the next stage on the same rank whose W lasts as long and frees as much, where no B waits
+// for either; -1: there is none.
 std::vector<int> StagesWithTheSameWeights(const Problem& problem) {
   std::vector<int> same(problem.stages, -1);
   for (const std::vector<int>& stages : problem.stages_of) {
@@ -18,6 +18,7 @@ std::vector<int> StagesWithTheSameWeights(const Problem& problem) {
       const int a = stages[i];
       const int b = stages[i + 1];
       bool alike = problem.weight_grad[a] == problem.weight_grad[b];
+      alike &= !problem.fuses(a) && !problem.fuses(b);
       for (const MemoryRule& rule : problem.memory) alike &= rule.kept[a] == rule.kept[b];
       if (alike) same[a] = b;
     }
@@ -29,6 +30,7 @@ std::vector<int> StagesWithTheSameWeights(const Problem& problem) {
 
 Prefix::Prefix(const Problem& problem, const Relaxation& relaxation, double limit)
     : problem_(problem),
+      cheapest_(relaxation.problem()),
       relaxation_(relaxation),
       limit_(limit),
       may_put_off_(problem.stages > problem.ranks && !problem.memory.empty()),

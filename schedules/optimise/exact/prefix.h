@@ -34,7 +34,8 @@ struct PrefixState {
 // on one prefix at a time.
 class Prefix {
  public:
-  // With `limit`, only completions with an objective below it count.
+  // `relaxation` is of the cheapest problem (CheapestOf). Only completions with an objective below
+  // `limit` count.
   Prefix(const Problem& problem, const Relaxation& relaxation, double limit);
 
   // The prefix without any action.
@@ -82,6 +83,7 @@ class Prefix {
   void Describe(PrefixState* state) const;
 
   const Problem& problem_;
+  const Problem& cheapest_;  // what has not run yet may cost so little
   const Relaxation& relaxation_;
   const double limit_;
   const bool may_put_off_;
@@ -100,6 +102,7 @@ class Prefix {
   // Kept from one call to the next, for their memory.
   std::vector<Option> options_;
   std::vector<Chain> chains_;
+  double tail_ = 0;
 };
 
 }  // namespace sluice::optimise

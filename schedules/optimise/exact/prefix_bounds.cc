@@ -21,7 +21,7 @@ bool Prefix::FindHeads() {
 }
 
 bool Prefix::FindForwardHeads(int k) {
-  const Problem& p = problem_;
+  const Problem& p = cheapest_;
   auto& [forward, gradient, weight] = grown_;
   for (int s = 0; s < p.stages; ++s) {
     if (k < forwards_[s]) continue;
@@ -47,7 +47,7 @@ bool Prefix::FindForwardHeads(int k) {
 }
 
 bool Prefix::FindBackwardHeads(int k) {
-  const Problem& p = problem_;
+  const Problem& p = cheapest_;
   auto& [forward, gradient, weight] = grown_;
   const auto& tails = relaxation_.tails();
   for (int s = p.stages - 1; s >= 0; --s) {
@@ -78,6 +78,7 @@ bool Prefix::FindBackwardHeads(int k) {
 double Prefix::RankBound(int rank, const Heads& heads) {
   const auto& tails = relaxation_.tails();
   chains_.clear();
+  double owed = 0;
   for (int s : problem_.stages_of[rank]) {
     const auto add = [&](const std::vector<double>& starts, const std::vector<double>& after,
                          int from, double duration) {
@@ -86,10 +87,15 @@ double Prefix::RankBound(int rank, const Heads& heads) {
       const size_t cell = problem_.cell(s, from);
       chains_.push_back({&starts[cell], &after[cell], duration, left, duration});
     };
-    add(heads.forward, tails.forward, forwards_[s], problem_.forward[s]);
-    add(heads.gradient, tails.input_grad, gradients_[s], problem_.input_grad[s]);
-    add(heads.weight, tails.weight_grad, weights_[s], problem_.weight_grad[s]);
+    add(heads.forward, tails.forward, forwards_[s], cheapest_.forward[s]);
+    add(heads.gradient, tails.input_grad, gradients_[s], cheapest_.input_grad[s]);
+    add(heads.weight, tails.weight_grad, weights_[s], cheapest_.weight_grad[s]);
+    // What the W of an I that has run costs more, whenever that is.
+    const double more = problem_.weight_grad[s] - cheapest_.weight_grad[s];
+    owed += more * (gradients_[s] - weights_[s]);
   }
+  tail_ = -problem_.grace[rank];
+  if (owed > 0) chains_.push_back({&free_[rank], &tail_, owed, 1, owed});
   return std::max(OneRankBound(chains_, limit_), free_[rank] - problem_.grace[rank]);
 }
 

@@ -42,6 +42,7 @@ void Prefix::FindOptions() {
     }
     if (i < f && (s + 1 == p.stages || gradients_[s + 1] > i)) {
       add(Op::kInputGrad, heads_.gradient[p.cell(s, i)]);
+      if (p.fuses(s) && w == i) add(Op::kBackward, heads_.gradient[p.cell(s, i)]);
     }
     // Of equal W, it does not matter which comes first.
     const int same = same_weights_[s];
@@ -92,23 +93,25 @@ void Prefix::Grow(const Option& option) {
   if (option.step.op == Op::kForward) {
     for (int other : problem_.stages_of[option.rank]) put_off_[other] = 0;
     const int k = forwards_[s]++;
-    if (s + 1 == problem_.stages) return;
-    forward_input_[problem_.cell(s + 1, k)] = option.end + problem_.hop[s];
-  } else if (option.step.op == Op::kInputGrad) {
+    if (s + 1 < problem_.stages) {
+      forward_input_[problem_.cell(s + 1, k)] = option.end + problem_.hop[s];
+    }
+    return;
+  }
+  if (RunsInputGrad(option.step.op)) {
     const int k = gradients_[s]++;
     if (s > 0) gradient_input_[problem_.cell(s - 1, k)] = option.end + problem_.hop[s - 1];
-  } else {
-    ++weights_[s];
   }
+  if (RunsWeightGrad(option.step.op)) ++weights_[s];
 }
 
 void Prefix::Shrink() {
   free_[option_.rank] = free_before_;
   std::swap(put_off_, put_off_before_);
-  auto& counts = option_.step.op == Op::kForward     ? forwards_
-                 : option_.step.op == Op::kInputGrad ? gradients_
-                                                     : weights_;
-  --counts[option_.step.stage];
+  const auto [op, stage] = option_.step;
+  if (op == Op::kForward) --forwards_[stage];
+  if (RunsInputGrad(op)) --gradients_[stage];
+  if (RunsWeightGrad(op)) --weights_[stage];
 }
 
 }  // namespace sluice::optimise

@@ -10,13 +10,15 @@
 
 namespace sluice::optimise {
 
-// How a prefix came about: from which one of the layer before, and by which action.
+// How a prefix came about: by which action, and from which prefix of the layer before, or of the one
+// before that where the action is B.
 struct Link {
   uint32_t parent = 0;
   Step step{};
 };
 
-// Prefixes with the same number of actions, none of which leaves nothing to gain from another one.
+// Prefixes with the same number of actions (B counts as two), none of which leaves nothing to gain
+// from another one.
 class PrefixLayer {
  public:
   // Whether `state` leaves nothing to gain from what is there.

@@ -1,7 +1,6 @@
 #include "schedules/optimise/problem/problem.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +88,12 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
   problem.forward = request.costs.forward;
   problem.input_grad = request.costs.input_grad;
   problem.weight_grad = request.costs.weight_grad;
+  for (int s = 0; s < stages; ++s) {
+    const double split = problem.input_grad[s] + problem.weight_grad[s];
+    const double whole = request.costs.backward[s];
+    problem.fused.push_back(whole < split * (1 - kRounding) ? 1 : 0);
+    problem.backward.push_back(problem.fuses(s) ? whole : split);
+  }
   std::vector<double> start(stages, 0);
   for (int s = 0; s + 1 < stages; ++s) {
     const bool together = problem.placement.rank(s) == problem.placement.rank(s + 1);
@@ -106,12 +111,22 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
   return problem;
 }
 
+Problem CheapestOf(Problem problem) {
+  for (int s = 0; s < problem.stages; ++s) {
+    if (!problem.fuses(s)) continue;
+    problem.input_grad[s] = std::min(problem.input_grad[s], problem.backward[s]);
+    problem.weight_grad[s] = problem.backward[s] - problem.input_grad[s];
+    problem.fused[s] = 0;
+  }
+  return problem;
+}
+
 double BusiestWork(const Problem& problem) {
   double most = 0;
   for (const std::vector<int>& stages : problem.stages_of) {
     double work = 0;
     for (int s : stages) {
-      work += problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
+      work += problem.forward[s] + problem.backward[s];
     }
     most = std::max(most, work);
   }
@@ -137,27 +152,33 @@ Timetable TimetableOf(const Problem& problem, const Order& order) {
   table.placement = problem.placement;
   table.micro_batches = problem.micro_batches;
   table.rows.resize(order.size());
-  std::vector<std::array<int, 3>> next(problem.stages, std::array<int, 3>{});
+  std::vector<int> forwards(problem.stages), gradients(problem.stages), weights(problem.stages);
   for (size_t rank = 0; rank < order.size(); ++rank) {
     table.rows[rank].reserve(order[rank].size());
     for (const Step& step : order[rank]) {
-      const size_t kind = step.op == Op::kForward ? 0 : step.op == Op::kInputGrad ? 1 : 2;
-      table.rows[rank].push_back(
-          {.op = step.op, .stage = step.stage, .micro_batch = next[step.stage][kind]++});
+      int micro_batch = 0;
+      if (step.op == Op::kForward) micro_batch = forwards[step.stage]++;
+      if (RunsInputGrad(step.op)) micro_batch = gradients[step.stage]++;
+      if (RunsWeightGrad(step.op)) micro_batch = weights[step.stage]++;
+      table.rows[rank].push_back({.op = step.op, .stage = step.stage, .micro_batch = micro_batch});
     }
   }
   return table;
 }
 
-Order OrderOf(const Timetable& table) {
+Order OrderOf(const Problem& problem, const Timetable& table) {
   Order order(table.rows.size());
+  std::vector<int> waiting(problem.stages, 0);  // gradients without their W
   for (size_t rank = 0; rank < table.rows.size(); ++rank) {
     for (const Action& action : table.rows[rank]) {
       if (!IsCompute(action.op)) continue;
-      if (action.op == Op::kBackward) {
+      int& waits = waiting[action.stage];
+      if (action.op == Op::kBackward && (waits > 0 || !problem.fuses(action.stage))) {
         order[rank].push_back({Op::kInputGrad, action.stage});
         order[rank].push_back({Op::kWeightGrad, action.stage});
       } else {
+        if (action.op == Op::kInputGrad) ++waits;
+        if (action.op == Op::kWeightGrad) --waits;
         order[rank].push_back({action.op, action.stage});
       }
     }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_SCHEDULES_OPTIMISE_PROBLEM_PROBLEM_H_
 #define SLUICE_SCHEDULES_OPTIMISE_PROBLEM_PROBLEM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,17 +11,23 @@
 // What the search works on. All micro-batches cost the same, so renumbering them at any stage
 // changes nothing, and the k-th F (I, W) of a stage may be taken to be that of micro-batch k. An
 // order is then one sequence of (op, stage) per rank, and what a rank holds at any point follows
-// from its own sequence alone.
+// from its own sequence alone. A B is the next I of its stage together with its
+// W. It runs where no other W of the stage waits, so that sums are in the order of micro-batches.
 namespace sluice::optimise {
 
 // Sums of bytes may differ in their last bits with the order of adding.
 constexpr double kSlack = 1e-12;
+// Durations and objectives that differ by less than this share are the same but for rounding.
+constexpr double kRounding = 1e-10;
 
 struct Step {
-  Op op;  // F, I or W
+  Op op;  // F, I, W, or B where it is shorter than I and W
   uint16_t stage;
   friend bool operator==(const Step&, const Step&) = default;
 };
+// B is I and W in one.
+inline bool RunsInputGrad(Op op) { return op == Op::kInputGrad || op == Op::kBackward; }
+inline bool RunsWeightGrad(Op op) { return op == Op::kWeightGrad || op == Op::kBackward; }
 using Order = std::vector<std::vector<Step>>;  // [rank][position]
 
 // One kind of memory: activations, or bytes.
@@ -32,6 +39,7 @@ struct MemoryRule {
   // By how much `step` changes what its rank holds.
   double change(const Step& step) const {
     if (step.op == Op::kForward) return held[step.stage];
+    if (step.op == Op::kBackward) return -held[step.stage];
     return step.op == Op::kInputGrad ? kept[step.stage] - held[step.stage] : -kept[step.stage];
   }
 };
@@ -41,8 +49,9 @@ struct Problem {
   int ranks = 0;
   int stages = 0;
   int micro_batches = 0;
-  std::vector<std::vector<int>> stages_of;  // [rank], ascending
-  std::vector<double> forward, input_grad, weight_grad;
+  std::vector<std::vector<int>> stages_of;                         // [rank], ascending
+  std::vector<double> forward, input_grad, weight_grad, backward;  // [stage]
+  std::vector<char> fused;  // [stage] whether B is shorter than I and W: no other B is needed
   std::vector<double> hop;  // [stage] latency between stage and stage + 1, 0 on one rank
   std::vector<MemoryRule> memory;
   // [rank] when its first action can start at the earliest: the first micro-batch must come to it.
@@ -59,14 +68,22 @@ struct Problem {
   double duration(const Step& step) const {
     return step.op == Op::kForward     ? forward[step.stage]
            : step.op == Op::kInputGrad ? input_grad[step.stage]
+           : step.op == Op::kBackward  ? backward[step.stage]
                                        : weight_grad[step.stage];
   }
+  bool fuses(int stage) const { return fused[stage] != 0; }
+  bool fuses_somewhere() const { return std::count(fused.begin(), fused.end(), 1) > 0; }
 };
 
 // InvalidArgument for costs, counts or limits that make no sense; ResourceExhausted, with the least
 // memory that would do, when a rank cannot hold one micro-batch at each of its stages, without which
 // no micro-batch gets through.
 absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request);
+
+// The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W:
+// no order of `problem` has a lower objective than the best of this one, which fuses nothing. Where
+// nothing is fused, that is the problem itself.
+Problem CheapestOf(Problem problem);
 
 // Seconds that the busiest rank works on one micro-batch: no steady state is faster.
 double BusiestWork(const Problem& problem);
@@ -88,8 +105,9 @@ class RankMemory {
 
 // The order as a timetable, with the micro-batches numbered in order at every stage.
 Timetable TimetableOf(const Problem& problem, const Order& order);
-// The order of a compute-only timetable, with each B as I and W.
-Order OrderOf(const Timetable& table);
+// The order of a compute-only timetable, with I and W for each B of a stage that does not fuse, and
+// for each B while a W of its stage waits.
+Order OrderOf(const Problem& problem, const Timetable& table);
 
 }  // namespace sluice::optimise
 

@@ -20,6 +20,7 @@ class Relaxation {
   struct Times {
     std::vector<double> forward, input_grad, weight_grad;  // [cell]
   };
+  const Problem& problem() const { return problem_; }
   const Times& heads() const { return heads_; }
   const Times& tails() const { return tails_; }
   // F(stage, k) must follow I(`of`, k - to_gradient) and W(`of`, k - to_weight). A value of

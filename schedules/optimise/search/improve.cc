@@ -19,6 +19,8 @@ constexpr size_t kMostActions = 6'000'000;
 constexpr size_t kLeastMoves = 500;
 // Of equal values, the one whose ranks end earlier on average is nearer to a better one.
 constexpr double kWeightOfMean = 0.01;
+// Where some B is shorter than I and W, one move in so many and one fuses or splits.
+constexpr int kMovesPerFusing = 4;
 // At first, an order that is worse by this share of the value is accepted now and then.
 constexpr double kFirstTemperature = 0.002;
 constexpr double kLastTemperature = 0.00002;
@@ -39,10 +41,10 @@ class MoveChecker {
       if (step.op == Op::kForward) {
         if (!memory.Fits(step.stage)) return false;
         ++counts.forwards;
-      } else if (step.op == Op::kInputGrad) {
-        if (++counts.gradients > counts.forwards) return false;
-      } else if (++counts.weights > counts.gradients) {
-        return false;
+      } else {
+        if (step.op == Op::kBackward && counts.weights < counts.gradients) return false;
+        if (RunsInputGrad(step.op) && ++counts.gradients > counts.forwards) return false;
+        if (RunsWeightGrad(step.op) && ++counts.weights > counts.gradients) return false;
       }
       memory.Apply(step);
     }
@@ -59,6 +61,25 @@ class MoveChecker {
   std::vector<Counts> counts_;  // [stage]
 };
 
+// Makes the B at `at` an I and a W, or the I at `at` and its W a B. Returns false where there is
+// neither, or where another W of the stage waits.
+bool FuseOrSplit(std::vector<Step>& row, int at) {
+  if (!RunsInputGrad(row[at].op)) return false;
+  const Step weight{Op::kWeightGrad, row[at].stage};
+  const auto done = [&](Op op) {
+    return std::count(row.begin(), row.begin() + at, Step{op, row[at].stage});
+  };
+  if (done(Op::kInputGrad) > done(Op::kWeightGrad)) return false;
+  if (row[at].op == Op::kBackward) {
+    row[at].op = Op::kInputGrad;
+    row.insert(row.begin() + at + 1, weight);
+  } else {
+    row[at].op = Op::kBackward;
+    row.erase(std::find(row.begin() + at + 1, row.end(), weight));
+  }
+  return true;
+}
+
 void Rotate(std::vector<Step>& row, int from, int to) {
   if (from < to) {
     std::rotate(row.begin() + from, row.begin() + from + 1, row.begin() + to + 1);
@@ -71,11 +92,13 @@ class Chain {
  public:
   Chain(const Problem& problem, const Schedule& start, const SearchSettings& settings,
         const Deadline& deadline, uint64_t seed)
-      : settings_(settings),
+      : problem_(problem),
+        settings_(settings),
         deadline_(deadline),
         random_(seed),
         replay_(problem),
         checker_(problem),
+        fuses_(problem.fuses_somewhere()),
         order_(start.order),
         best_(start) {}
 
@@ -88,7 +111,11 @@ class Chain {
       if (i % 64 == 0 && deadline_.passed()) break;
       const double progress = static_cast<double>(i) / static_cast<double>(moves);
       const double temperature = best_.value * kFirstTemperature * std::exp(cooling * progress);
-      Move(temperature, &cost);
+      if (fuses_ && Draw(0, kMovesPerFusing) == 0) {
+        MoveFusing(temperature, &cost);
+      } else {
+        Move(temperature, &cost);
+      }
     }
     return std::move(best_);
   }
@@ -98,12 +125,17 @@ class Chain {
   int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool Propose(int* rank, int* from, int* to);
   void Move(double temperature, double* cost);
+  void MoveFusing(double temperature, double* cost);
+  // Whether the order, which has changed, is taken as it is now.
+  bool Accept(double temperature, double* cost);
 
+  const Problem& problem_;
   const SearchSettings& settings_;
   const Deadline& deadline_;
   std::mt19937_64 random_;
   Replay replay_;
   MoveChecker checker_;
+  const bool fuses_;
   Order order_;
   Schedule best_;
   std::vector<Replay::Block> blocks_;
@@ -140,17 +172,31 @@ void Chain::Move(double temperature, double* cost) {
   if (!Propose(&rank, &from, &to)) return;
   auto& row = order_[rank];
   Rotate(row, from, to);
-  if (checker_.Allowed(rank, row, from, to) && replay_.Run(order_)) {
-    const double changed = Cost() - *cost;
-    const double luck = std::uniform_real_distribution<double>(0, 1)(random_);
-    if (changed <= 0 || luck < std::exp(-changed / temperature)) {
-      *cost += changed;
-      blocks_ = replay_.FindBlocks(order_);
-      if (replay_.value() < best_.value) best_ = {order_, replay_.value()};
-      return;
-    }
-  }
+  if (checker_.Allowed(rank, row, from, to) && Accept(temperature, cost)) return;
   Rotate(row, to, from);
+}
+
+// A B in a random block becomes I and W, or an I there and its W a B, wherever the W is: what the
+// rank holds after it only gets less.
+void Chain::MoveFusing(double temperature, double* cost) {
+  if (blocks_.empty()) return;
+  const Replay::Block& block = blocks_[Draw(0, static_cast<int>(blocks_.size()) - 1)];
+  auto& row = order_[block.rank];
+  const int at = Draw(block.first, block.last);
+  if (!problem_.fuses(row[at].stage)) return;
+  const std::vector<Step> before = row;
+  if (FuseOrSplit(row, at) && !Accept(temperature, cost)) row = before;
+}
+
+bool Chain::Accept(double temperature, double* cost) {
+  if (!replay_.Run(order_)) return false;
+  const double changed = Cost() - *cost;
+  const double luck = std::uniform_real_distribution<double>(0, 1)(random_);
+  if (changed > 0 && luck >= std::exp(-changed / temperature)) return false;
+  *cost += changed;
+  blocks_ = replay_.FindBlocks(order_);
+  if (replay_.value() < best_.value) best_ = {order_, replay_.value()};
+  return true;
 }
 
 }  // namespace

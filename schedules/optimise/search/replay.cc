@@ -77,7 +77,7 @@ void Replay::Advance(const Order& order, int rank) {
     if (step.op == Op::kForward) {
       k = forwards_[s];
       if (s > 0 && forwards_[s - 1] <= k) return;
-    } else if (step.op == Op::kInputGrad) {
+    } else if (RunsInputGrad(step.op)) {
       k = gradients_[s];
       if (s + 1 < problem_.stages && gradients_[s + 1] <= k) return;
     }
@@ -90,7 +90,7 @@ void Replay::Advance(const Order& order, int rank) {
       forward_end_[cell] = now;
       forward_at_[cell] = {rank, at};
       if (s + 1 < problem_.stages) Wake(s + 1);
-    } else if (step.op == Op::kInputGrad) {
+    } else if (RunsInputGrad(step.op)) {
       ++gradients_[s];
       gradient_end_[cell] = now;
       gradient_at_[cell] = {rank, at};
