@@ -39,6 +39,8 @@ class PreferenceDispatcher {
   Choice Look(int rank, double now) const;
   void LookAtForward(int rank, int stage, double now, Choice* choice) const;
   void Decide(int rank, double now);
+  bool Fuses(int stage) const;
+  int LateWeight(int rank) const;
   int PendingWeight(int rank) const;
   bool WorthWaiting(int rank, double now, double arrival, double duration, double patience) const;
 
@@ -114,11 +116,34 @@ bool PreferenceDispatcher::WorthWaiting(int rank, double now, double arrival, do
          state_.idle(rank) + wait <= rules_.idle_budget;
 }
 
+// Whether the rules want B rather than I for the next micro-batch of the stage.
+bool PreferenceDispatcher::Fuses(int stage) const {
+  if (!problem_.fuses(stage)) return false;
+  const int k = state_.gradients(stage);
+  return k >= rules_.split_first * (problem_.stages - stage) &&
+         k < problem_.micro_batches - rules_.split_last * (stage + 1);
+}
+
+// A stage of the rank whose next I could be a B, were it not for a W that waits; kNone where there
+// is none.
+int PreferenceDispatcher::LateWeight(int rank) const {
+  for (int s : problem_.stages_of[rank]) {
+    const bool waits = state_.weights(s) < state_.gradients(s);
+    if (waits && state_.gradients(s) < problem_.micro_batches && Fuses(s)) return s;
+  }
+  return kNone;
+}
+
 void PreferenceDispatcher::Decide(int rank, double now) {
   const Choice choice = Look(rank, now);
   const bool both = choice.gradient != kNone && choice.forward != kNone;
   if (choice.gradient != kNone && !(both && rules_.forward_first)) {
-    return state_.Start(rank, Op::kInputGrad, choice.gradient, now);
+    const bool waits = state_.weights(choice.gradient) < state_.gradients(choice.gradient);
+    const bool whole = !waits && Fuses(choice.gradient);
+    return state_.Start(rank, whole ? Op::kBackward : Op::kInputGrad, choice.gradient, now);
+  }
+  if (const int late = LateWeight(rank); late != kNone) {
+    return state_.Start(rank, Op::kWeightGrad, late, now);
   }
   if (choice.forward != kNone) {
     const double duration = problem_.forward[choice.forward];

@@ -32,6 +32,11 @@ struct Preferences {
   // When F (or I) of several stages have arrived, run the one whose stage is nearest to the loss
   // (or, for I, to the input) first.
   bool deep_first = true;
+  // Where B is shorter than I and W: the first `split_first` micro-batches per stage from this one to
+  // the last, and the last `split_last` per stage from the first one to this, run I and W all the
+  // same, so that gradients come sooner to stages that have nothing else to do; the others run B.
+  double split_first = kNever;
+  double split_last = kNever;
 };
 
 // The second set gives every action a due time and runs the earliest one first. Micro-batch k

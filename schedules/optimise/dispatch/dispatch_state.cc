@@ -89,10 +89,12 @@ void DispatchState::Start(int rank, Op op, int stage, double now) {
   if (op == Op::kForward) {
     forward_end_[problem_.cell(stage, forwards_[stage]++)] = end;
     if (stage + 1 < problem_.stages) Announce(stage + 1, end + problem_.hop[stage]);
-  } else if (op == Op::kInputGrad) {
+  } else if (RunsInputGrad(op)) {
     gradient_end_[problem_.cell(stage, gradients_[stage]++)] = end;
     if (stage > 0) Announce(stage - 1, end + problem_.hop[stage - 1]);
-    if (!prompt_weights_.empty() && prompt_weights_[stage]) {
+    if (op == Op::kBackward) {
+      ++weights_[stage];
+    } else if (!prompt_weights_.empty() && prompt_weights_[stage]) {
       Append(rank, {Op::kWeightGrad, static_cast<uint16_t>(stage)}, end);
       ++weights_[stage];
     }

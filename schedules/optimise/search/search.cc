@@ -61,6 +61,14 @@ Preferences DrawRules(bool several_chunks, std::mt19937_64& random) {
   return rules;
 }
 
+// Which micro-batches run B, where it is shorter than I and W.
+void DrawFusing(std::mt19937_64& random, Preferences* rules) {
+  constexpr double kSplitFirst[] = {0.0, 0.0, 0.0, 0.5, 1.0};
+  constexpr double kSplitLast[] = {0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0};
+  rules->split_first = Pick(kSplitFirst, random);
+  rules->split_last = Pick(kSplitLast, random);
+}
+
 class RuleSearch {
  public:
   RuleSearch(const Problem& problem, const SearchSettings& settings, const Deadline& deadline)
@@ -80,6 +88,7 @@ class RuleSearch {
       std::vector<Preferences> drawn;
       for (size_t i = 0; i < kBatch; ++i) {
         drawn.push_back(DrawRules(problem_.stages > problem_.ranks, random_));
+        if (problem_.fuses_somewhere()) DrawFusing(random_, &drawn.back());
       }
       TryAll(drawn);
     }
@@ -126,6 +135,7 @@ class RuleSearch {
     if (unit(random_) < 0.2) rules.burst = static_cast<int>(5 * unit(random_));
     if (unit(random_) < 0.2) rules.late_share *= 0.7 + 0.6 * unit(random_);
     if (unit(random_) < 0.2) rules.forward_first = !rules.forward_first;
+    if (problem_.fuses_somewhere() && unit(random_) < 0.3) DrawFusing(random_, &rules);
     return rules;
   }
 

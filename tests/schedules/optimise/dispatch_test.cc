@@ -40,6 +40,7 @@ OptimiseRequest RandomRequest(Draw& draw) {
     request.costs.input_grad[s] = draw.Int(0, 9);
     request.costs.weight_grad[s] = draw.Int(0, 9);
     request.costs.backward[s] = request.costs.input_grad[s] + request.costs.weight_grad[s];
+    if (draw.Int(0, 2) == 0) request.costs.backward[s] *= 0.75;
     if (s + 1 < stages) request.costs.send[s] = draw.Int(0, 4);
     request.costs.activation_bytes.push_back(draw.Int(2, 9));
     request.costs.weight_grad_bytes.push_back(draw.Int(0, 9));
@@ -60,6 +61,10 @@ DispatchRules RandomRules(Draw& draw) {
   rules.deep_first = draw.Int(0, 1) == 0;
   rules.patience = draw.Real(0, 1);
   rules.late_share = draw.Int(1, 2);
+  if (draw.Int(0, 1) == 0) {
+    rules.split_first = draw.Real(0, 1);
+    rules.split_last = draw.Real(0, 2);
+  }
   if (draw.Int(0, 2) == 0) return rules;
   DueTimes due;
   due.slowness = draw.Real(0.5, 3);
@@ -81,6 +86,11 @@ void ExpectWithinLimits(const Problem& problem, const Order& order) {
   }
 }
 
+bool HasBackward(const std::vector<Action>& row) {
+  return std::any_of(row.begin(), row.end(),
+                     [](const Action& action) { return action.op == Op::kBackward; });
+}
+
 bool WaitsOnPurpose(const DispatchRules& rules) {
   const auto* due = std::get_if<DueTimes>(&rules);
   return (due != nullptr ? due->patience : std::get<Preferences>(rules).patience) > 0;
@@ -97,7 +107,7 @@ void ExpectPromptWeights(const std::vector<char>& prompt, const Order& order) {
 }
 
 TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
-  int by_due_time = 0, limited = 0;
+  int by_due_time = 0, limited = 0, fusing = 0;
   for (uint64_t seed = 0; seed < 1'000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Draw draw(seed);
@@ -113,6 +123,8 @@ TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
     ExpectWithinLimits(*problem, schedule.order);
     ExpectPromptWeights(prompt, schedule.order);
     const Timetable table = TimetableOf(*problem, schedule.order);
+    EXPECT_EQ(OrderOf(*problem, table), schedule.order);
+    for (const auto& row : table.rows) fusing += HasBackward(row) ? 1 : 0;
     const absl::Status sound = ValidateTimetable(table);
     ASSERT_TRUE(sound.ok()) << sound;
     const absl::StatusOr<Simulation> run = Simulate(table, request.costs);
@@ -125,6 +137,7 @@ TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
   }
   EXPECT_GT(by_due_time, 300);
   EXPECT_GT(limited, 300);
+  EXPECT_GT(fusing, 100);
 }
 
 // A V of equal stages in less memory than any preference of F or I needs to keep all ranks busy,
