@@ -126,7 +126,8 @@ double BusiestWork(const Problem& problem) {
   for (const std::vector<int>& stages : problem.stages_of) {
     double work = 0;
     for (int s : stages) {
-      work += problem.forward[s] + problem.backward[s];
+      const double split = problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
+      work += problem.fuses(s) ? problem.forward[s] + problem.backward[s] : split;
     }
     most = std::max(most, work);
   }
