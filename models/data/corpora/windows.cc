@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -139,9 +141,12 @@ absl::Status TooShort(const std::string& path, const WindowSources& sources, int
                    " that follows); give a longer text or a shorter sequence"));
 }
 
-// The fewest tokens of which `share` is a window.
-int64_t NeededFor(double share, int64_t window) {
-  auto needed = static_cast<int64_t>(static_cast<double>(window) / share) - 1;
+// The fewest tokens of which `share` is a window; none where no file can have as many.
+std::optional<int64_t> NeededFor(double share, int64_t window) {
+  constexpr double kMostTokens = 0x1p53;  // up to here every whole number is a double
+  const double about = static_cast<double>(window) / share;
+  if (!(about <= kMostTokens)) return std::nullopt;
+  int64_t needed = static_cast<int64_t>(about) - 1;
   while (HeldOut(needed, share) < window) ++needed;
   return needed;
 }
@@ -163,13 +168,16 @@ absl::Status CheckSizes(const WindowSources& sources, const DataRequest& request
   }
   const double share = request.validation.share;
   if (share == 0) return absl::OkStatus();
-  const int64_t needed = NeededFor(share, window);
-  if (size >= needed) return absl::OkStatus();
+  const std::optional<int64_t> needed = NeededFor(share, window);
+  if (needed && size >= *needed) return absl::OkStatus();
+  const std::string instead =
+      needed ? absl::StrCat("so at least ", *needed, " ", sources.unit,
+                            " are needed; give a longer text or a shorter sequence")
+             : "which no file is long enough for; give a larger share";
   return absl::InvalidArgumentError(
       absl::StrCat(request.path, " has ", size, " ", sources.unit, "; its last ", share * 100,
                    " %, held out for validation, must hold one window of ", window,
-                   " (sequence length ", request.seq, "), so at least ", needed, " ", sources.unit,
-                   " are needed; give a longer text or a shorter sequence, or --validation 0"));
+                   " (sequence length ", request.seq, "), ", instead, ", or --validation 0"));
 }
 
 }  // namespace

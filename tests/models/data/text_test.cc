@@ -245,6 +245,26 @@ TEST_F(TextTest, SaysWhatIsWrong) {
   }
 }
 
+// The name of a folder says nothing about the files in it.
+TEST_F(TextTest, AFolderMayBeNamedAsImagesAre) {
+  const std::string folder = folder_ / "idx3-ubyte-of-mnist";
+  std::filesystem::create_directory(folder);
+  WriteBytes(folder + "/text.txt", text_);
+  EXPECT_NE(Open(folder + "/text.txt"), nullptr);
+}
+
+// The smallest text of which such a share is a window would be longer than any number can say.
+TEST_F(TextTest, AShareThatIsNextToNothingIsRefused) {
+  for (const double share : {1e-15, 1e-18, 1e-30, 1e-300, 5e-324}) {
+    DataRequest request = AnyBytes(path_, 8);
+    request.validation.share = share;
+    const absl::Status status = OpenDataset(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << share;
+    EXPECT_THAT(status.message(), HasSubstr("held out for validation, must hold one window of 9"));
+    EXPECT_THAT(status.message(), HasSubstr("--validation 0"));
+  }
+}
+
 // 16-bit tokens, as nanoGPT's prepare.py writes them.
 std::string Tokens(const std::vector<uint16_t>& tokens) {
   std::string bytes;
