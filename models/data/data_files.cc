@@ -33,9 +33,13 @@ absl::string_view NameOf(DataKind kind) {
 }
 
 absl::StatusOr<DataKind> KindOfFile(const std::string& path, Bytes bytes) {
-  if (absl::StrContains(path, "idx3-ubyte") || LooksLikeIdx(path)) return DataKind::kImages;
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (absl::StrContains(name, "idx3-ubyte")) return DataKind::kImages;
+  // Tokens may begin with any bytes, those of an image file too.
+  const bool tokens = absl::EndsWithIgnoreCase(name, ".bin");
+  if (!tokens && LooksLikeIdx(path)) return DataKind::kImages;
   if (bytes == Bytes::kAny) return DataKind::kText;
-  if (absl::EndsWithIgnoreCase(path, ".bin")) return DataKind::kTokens;
+  if (tokens) return DataKind::kTokens;
   if (absl::EndsWithIgnoreCase(path, ".jsonl") || BeginsLikeJsonLines(path)) {
     return DataKind::kJsonLines;
   }

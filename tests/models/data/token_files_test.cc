@@ -102,6 +102,20 @@ class TokenFilesTest : public ::testing::Test {
   Validation validation_;
 };
 
+// As images begin, or what gzip has packed.
+TEST_F(TokenFilesTest, TokensMayBeginWithAnyBytes) {
+  vocabulary_ = 65'536;
+  for (const std::vector<uint16_t>& begin :
+       {std::vector<uint16_t>{0, 0x0308}, {0, 0x0108}, {0, 8}, {0x8b1f, 8}}) {
+    std::vector<uint16_t> tokens = Counting<uint16_t>(1000);
+    std::copy(begin.begin(), begin.end(), tokens.begin());
+    WriteBytes(path_, AsBytes(tokens));
+    const std::unique_ptr<Dataset> data = Open();
+    ASSERT_NE(data, nullptr);
+    EXPECT_THAT(data->description(), HasSubstr("tokens: 1,000 tokens"));
+  }
+}
+
 TEST_F(TokenFilesTest, WithoutAHeaderTheVocabularySaysHowWide) {
   WriteBytes(path_, AsBytes(Counting<uint16_t>(1000)));
   ExpectCounting(1000);
