@@ -162,6 +162,12 @@ bool IsNumber(char32_t code_point) {
   return (U_GET_GC_MASK(code) & kNumbers) != 0 || IsNumberOfUnicode17(code_point);
 }
 
+bool IsPrintable(char32_t code_point) {
+  constexpr uint32_t kHidden = U_GC_C_MASK | U_GC_Z_MASK;
+  const auto code = static_cast<UChar32>(StandInOf(code_point));
+  return code_point == ' ' || (U_GET_GC_MASK(code) & kHidden) == 0;
+}
+
 bool IsWordCharacter(char32_t code_point) {
   constexpr uint32_t kWord = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
   const auto code = static_cast<UChar32>(StandInOf(code_point));

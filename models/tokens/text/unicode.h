@@ -53,6 +53,8 @@ void MoveValidUtf8(bool more_to_come, std::string* bytes, std::string* text);
 bool IsWhitespace(char32_t code_point);  // Unicode's White_Space
 bool IsLetter(char32_t code_point);      // general category L, of Unicode 16
 bool IsNumber(char32_t code_point);      // general category Nd, Nl or No
+// Neither general category C nor Z but for the space, as Python's str.isprintable.
+bool IsPrintable(char32_t code_point);
 // What `\w` of Rust's regular expressions matches: Alphabetic, M, Nd, Pc and Join_Control (UTS #18,
 // annex C).
 bool IsWordCharacter(char32_t code_point);

@@ -156,7 +156,63 @@ TEST(ChatTemplate, LongExpressionsAreRefused) {
 TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
   EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
   EXPECT_THAT(Render("{% set x = {'\x01namespace': 7} %}{{ x.y }}"), HasSubstr("wrong key"));
-  EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "[\"\xEF\xBF\xBD\"]");
+  EXPECT_THAT(Render("{{ {1: 'a'} }}"), HasSubstr("a key of a dictionary that is no text"));
+  EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "['\xEF\xBF\xBD']");
+}
+
+// What Python writes for a list or a dictionary, whose keys stay in their order.
+TEST(ChatTemplate, ListsAndDictionariesAreWrittenAsPythonDoes) {
+  const std::vector<ChatMessage> chat = {{"user", "it's\n\xC2\xA0\xE2\x80\x98"}};
+  EXPECT_EQ(Render("{{ messages }}", chat),
+            "[{'role': 'user', 'content': \"it's\\n\\xa0\xE2\x80\x98\"}]");
+  EXPECT_EQ(Render("{{ ['a', none, true, 1, -2, [], {}, nothing] }}", {}),
+            "['a', None, True, 1, -2, [], {}, Undefined]");
+  EXPECT_EQ(Render("{{ ['\"', '\\\'\"', '\\\\'] ~ '' }}", {}), "['\"', '\\'\"', '\\\\']");
+  EXPECT_EQ(Render("{% for k in {'b': 1, 'a': 2} %}{{ k }}{% endfor %}"
+                   "{% for k, v in {'b': 1, 'a': 2}.items() %}{{ k }}{{ v }}{% endfor %}",
+                   {}),
+            "bab1a2");
+  EXPECT_EQ(Render("{{ {'b': 1, 'a': [true]} == {'a': [1], 'b': 1} }} {{ {'a': 1} == {'b': 1} }} "
+                   "{{ [1] == [1, 2] }} {{ {} == [] }}",
+                   {}),
+            "True False False False");
+}
+
+TEST(ChatTemplate, JoiningKeepsWhatIsEmpty) {
+  EXPECT_EQ(
+      Render("{{ ['', 'a', ''] | join('-') }} {{ [1, none] | join }} {{ [] | join('-') }}", {}),
+      "-a- 1None ");
+}
+
+TEST(ChatTemplate, NotIsTrueOrFalse) {
+  EXPECT_EQ(Render("{{ not not 1 }} {{ not not not '' }} {{ not not [] }}", {}), "True True False");
+}
+
+// Those of a filter begin behind a blank or a bracket, those of a method behind all but letters.
+TEST(ChatTemplate, WordsThatBeginWithACapital) {
+  EXPECT_EQ(Render("{{ \"it's A.b-c (d) e1f\" | title }}|{{ \"it's A.b-c (d) e1f\".title() }}|"
+                   "{{ 'aB c' | capitalize }}|{{ 'aB c'.upper() }}|{{ 'aB C' | lower }}",
+                   {}),
+            "It's A.b-C (D) E1f|It'S A.B-C (D) E1F|Ab c|AB C|ab c");
+  for (const char* name : {"upper", "lower", "capitalize", "title"}) {
+    EXPECT_THAT(Render(absl::StrCat("{{ '\xC3\xA9' | ", name, " }}"), {}),
+                HasSubstr(absl::StrCat("'", name, "' of a text with characters beyond ASCII")));
+  }
+}
+
+TEST(ChatTemplate, StripTakesWholeCharacters) {
+  EXPECT_EQ(Render("{{ '\xE2\x80\x98x\xE2\x80\x99'.strip('\xE2\x80\x99') }}", {}), "\xE2\x80\x98x");
+}
+
+TEST(ChatTemplate, AMacroSeesWhatIsAroundItsDefinition) {
+  EXPECT_EQ(Render("{% set g = 'g' %}{% macro f(a, b=a) %}{{ a }}{{ b }}{{ m }}{{ g }}{{ loop }};"
+                   "{% endmacro %}{% macro twice(m) %}{{ f(m) }}{% endmacro %}"
+                   "{% for m in [1, 2] %}{{ f(3) }}{{ twice(m) }}{{ m }}{% endfor %}",
+                   {}),
+            "33g;11g;133g;22g;2");
+  EXPECT_EQ(
+      Render("{% for m in [1, 2] %}{% macro f() %}{{ m }}{% endmacro %}{{ f() }}{% endfor %}", {}),
+      "12");
 }
 
 TEST(ChatTemplate, ADefaultIsForWhatIsNotGiven) {

@@ -6,10 +6,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
+#include "models/tokens/text/unicode.h"
 
 namespace sluice::jinja {
 namespace {
@@ -70,6 +74,18 @@ absl::string_view Strip(absl::string_view text, const std::vector<absl::string_v
   return text;
 }
 
+bool ContinuesCharacter(char byte) { return (byte & 0xC0) == 0x80; }
+
+// One after another, those of more than one byte whole.
+std::vector<absl::string_view> CharactersOf(absl::string_view text) {
+  std::vector<absl::string_view> characters;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    for (++end; end < text.size() && ContinuesCharacter(text[end]);) ++end;
+    characters.push_back(text.substr(begin, end - begin));
+  }
+  return characters;
+}
+
 absl::StatusOr<Value> StripMethod(const std::string& text, const Values& arguments, bool left,
                                   bool right) {
   std::vector<absl::string_view> what(std::begin(kSpaces), std::end(kSpaces));
@@ -77,9 +93,33 @@ absl::StatusOr<Value> StripMethod(const std::string& text, const Values& argumen
   if (!arguments.empty() && !arguments[0].is_null()) {
     if (!arguments[0].is_string()) return WrongType("strip", arguments[0]);
     characters = arguments[0].get<std::string>();
-    what = absl::StrSplit(characters, absl::ByLength(1), absl::SkipEmpty());
+    what = CharactersOf(characters);
   }
   return Value(std::string(Strip(text, what, left, right)));
+}
+
+// "upper", "lower", "capitalize", or "title", where words begin behind a byte that `ends_word`.
+absl::StatusOr<Value> InCase(const std::string& name, const std::string& text,
+                             bool (*ends_word)(unsigned char byte)) {
+  for (const char c : text) {
+    if (absl::ascii_isascii(static_cast<unsigned char>(c))) continue;
+    return Unsupported(absl::StrCat("'", name, "' of a text with characters beyond ASCII"));
+  }
+  if (name == "upper") return Value(absl::AsciiStrToUpper(text));
+  std::string result = absl::AsciiStrToLower(text);
+  if (name == "lower") return Value(result);
+  bool begins = true;
+  for (char& c : result) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (begins) c = absl::ascii_toupper(byte);
+    begins = name == "title" && ends_word(byte);
+  }
+  return Value(result);
+}
+
+// The filter's words end at other places than those of Python's method: "it's" is one.
+bool EndsWordOfFilter(unsigned char byte) {
+  return absl::ascii_isspace(byte) || absl::StrContains("-({[<", static_cast<char>(byte));
 }
 
 absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& text,
@@ -87,17 +127,8 @@ absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& t
   if (name == "strip" || name == "trim") return StripMethod(text, arguments, true, true);
   if (name == "lstrip") return StripMethod(text, arguments, true, false);
   if (name == "rstrip") return StripMethod(text, arguments, false, true);
-  if (name == "upper") return Value(absl::AsciiStrToUpper(text));
-  if (name == "lower") return Value(absl::AsciiStrToLower(text));
-  if (name == "capitalize" || name == "title") {
-    std::string result = absl::AsciiStrToLower(text);
-    bool begins = true;
-    for (char& c : result) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (begins) c = absl::ascii_toupper(byte);
-      begins = name == "title" && !absl::ascii_isalnum(byte);
-    }
-    return Value(result);
+  if (name == "upper" || name == "lower" || name == "capitalize" || name == "title") {
+    return InCase(name, text, [](unsigned char byte) { return !absl::ascii_isalpha(byte); });
   }
   for (const Value& argument : arguments) {
     if (!argument.is_string()) return WrongType(name, argument);
@@ -151,12 +182,10 @@ absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
   if (name == "last") return list.empty() ? Undefined() : list.back();
   if (name == "reverse") return Value(Value::array_t(list.rbegin(), list.rend()));
   if (name == "join") {
-    std::string text;
-    for (const Value& element : list) {
-      if (!text.empty() && !arguments.empty()) text += TextOf(arguments[0]);
-      text += TextOf(element);
-    }
-    return Value(text);
+    const std::string between = arguments.empty() ? "" : TextOf(arguments[0]);
+    return Value(absl::StrJoin(list, between, [](std::string* text, const Value& element) {
+      absl::StrAppend(text, TextOf(element));
+    }));
   }
   return Unsupported(absl::StrCat("the filter '", name, "' of a list"));
 }
@@ -164,7 +193,7 @@ absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
 int64_t LengthOf(const Value& value) {
   if (!value.is_string()) return static_cast<int64_t>(value.size());
   const auto& text = value.get_ref<const std::string&>();  // in characters
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  return std::count_if(text.begin(), text.end(), [](char c) { return !ContinuesCharacter(c); });
 }
 
 bool IsNumber(const Value& value) { return value.is_number() || value.is_boolean(); }
@@ -178,7 +207,16 @@ bool IsEqual(const Value& left, const Value& right) {
     return left.is_discarded() && right.is_discarded();
   }
   if (IsNumber(left) && IsNumber(right)) return NumberOf(left) == NumberOf(right);
-  return left == right;
+  if (left.is_array() && right.is_array()) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), IsEqual);
+  }
+  if (!left.is_object() || !right.is_object()) return left == right;
+  if (left.size() != right.size()) return false;
+  for (const auto& [key, value] : left.items()) {  // in any order
+    const auto other = right.find(key);
+    if (other == right.end() || !IsEqual(value, *other)) return false;
+  }
+  return true;
 }
 
 absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t right) {
@@ -192,6 +230,45 @@ absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t ri
   if (op == "//") return Value(left / right);
   if (op == "%") return Value(left % right);
   return Unsupported(absl::StrCat("'", op, "'"));
+}
+
+// As Python's repr writes a text, which need not be UTF-8 in a template.
+std::string ReprOf(std::string text) {
+  std::string valid, shown;
+  MoveValidUtf8(/*more_to_come=*/false, &text, &valid);
+  const bool other = absl::StrContains(valid, '\'') && !absl::StrContains(valid, '"');
+  const char quote = other ? '"' : '\'';
+  for (size_t at = 0; at < valid.size();) {
+    const size_t begin = at;
+    const char32_t character = NextCodePoint(valid, &at);
+    const size_t special = absl::string_view("\n\r\t").find(valid[begin]);
+    if (special != absl::string_view::npos) {
+      absl::StrAppend(&shown, "\\", absl::string_view("nrt").substr(special, 1));
+    } else if (!IsPrintable(character)) {
+      const auto code = static_cast<uint32_t>(character);
+      absl::StrAppend(&shown, code < 0x100     ? absl::StrFormat("\\x%02x", code)
+                              : code < 0x10000 ? absl::StrFormat("\\u%04x", code)
+                                               : absl::StrFormat("\\U%08x", code));
+    } else {
+      if (valid[begin] == quote || valid[begin] == '\\') shown.push_back('\\');
+      shown.append(valid, begin, at - begin);
+    }
+  }
+  return absl::StrCat(std::string(1, quote), shown, std::string(1, quote));
+}
+
+// As Python's repr writes a value: [1, 'a', None], {'a': True}.
+std::string ReprOf(const Value& value) {
+  if (value.is_discarded()) return "Undefined";
+  if (value.is_string()) return ReprOf(value.get<std::string>());
+  if (!value.is_structured()) return TextOf(value);
+  std::vector<std::string> parts;
+  for (const auto& [key, element] : value.items()) {
+    const std::string front = value.is_object() ? absl::StrCat(ReprOf(key), ": ") : "";
+    parts.push_back(absl::StrCat(front, ReprOf(element)));
+  }
+  const std::string all = absl::StrJoin(parts, ", ");
+  return value.is_object() ? absl::StrCat("{", all, "}") : absl::StrCat("[", all, "]");
 }
 
 }  // namespace
@@ -209,8 +286,7 @@ std::string TextOf(const Value& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return value.get<std::string>();
-  // A template's own text need not be UTF-8.
-  return value.dump(-1, ' ', /*ensure_ascii=*/false, Value::error_handler_t::replace);
+  return value.is_structured() ? ReprOf(value) : JsonText(value);
 }
 
 absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments) {
@@ -230,6 +306,9 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
     return absl::StatusOr<Value>(Unsupported("the filter 'tojson'"));
   }
   if (name == "items" && value.is_object()) return PairsOf(value);
+  if (name == "title" && value.is_string()) {
+    return InCase(name, value.get_ref<const std::string&>(), EndsWordOfFilter);
+  }
   if (value.is_string()) return StringMethod(name, value.get<std::string>(), arguments);
   if (value.is_array()) return ListFilter(name, value, arguments);
   if (name == "trim") return StringMethod(name, TextOf(value), arguments);

@@ -34,6 +34,7 @@ enum class LoopControl : uint8_t { kNone, kBreak, kContinue };
 struct Macro {
   std::vector<std::pair<std::string, Expression>> parameters;  // with their defaults, or null
   std::shared_ptr<const std::vector<Statement>> body;
+  size_t scopes = 0;  // that it sees: those around its definition, and not those around a call
 };
 
 // A run of a template.

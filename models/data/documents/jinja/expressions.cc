@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +16,7 @@ constexpr int kDeepest = 100;        // expressions inside each other
 constexpr int kDeepestCall = 50;     // macros that call each other
 constexpr int64_t kWorkOfCall = 16;  // in units of Charge
 constexpr int kMostLinks = 1000;     // operators, filters and attributes behind a value
+constexpr size_t kMostKeys = 1000;   // of a dictionary
 
 struct Arguments {
   std::vector<Expression> positional;
@@ -70,20 +74,32 @@ absl::StatusOr<std::map<std::string, Value>> GivenValues(const Macro& macro,
   return given;
 }
 
-// Defaults may call macros, too: they count as deep as the body.
-absl::StatusOr<Value> RunMacro(const Macro& macro, std::map<std::string, Value> scope,
-                               Environment& env) {
+// The values of the parameters that a call does not give. Defaults may call macros, too: they count
+// as deep as the body.
+absl::Status TakeDefaults(const Macro& macro, Environment& env) {
   for (const auto& [name, otherwise] : macro.parameters) {
-    if (scope.contains(name)) continue;
+    if (env.scopes.back().contains(name)) continue;
     absl::StatusOr<Value> value =
         otherwise != nullptr ? otherwise(env) : absl::StatusOr<Value>(Undefined());
-    if (!value.ok()) return value;
-    scope[name] = *std::move(value);
+    if (!value.ok()) return value.status();
+    env.scopes.back()[name] = *std::move(value);
   }
-  Rendered outside = std::exchange(env.out, {});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> RunMacro(const Macro& macro, std::map<std::string, Value> scope,
+                               Environment& env) {
+  const size_t seen = std::min(macro.scopes, env.scopes.size());
+  const auto first = env.scopes.begin() + static_cast<std::ptrdiff_t>(seen);
+  std::vector<std::map<std::string, Value>> hidden(std::make_move_iterator(first),
+                                                   std::make_move_iterator(env.scopes.end()));
+  env.scopes.resize(seen);
   env.scopes.push_back(std::move(scope));
-  const absl::Status status = RunAll(*macro.body, env);
-  env.scopes.pop_back();
+  Rendered outside = std::exchange(env.out, {});
+  absl::Status status = TakeDefaults(macro, env);
+  if (status.ok()) status = RunAll(*macro.body, env);
+  env.scopes.resize(seen);
+  std::move(hidden.begin(), hidden.end(), std::back_inserter(env.scopes));
   Rendered inside = std::exchange(env.out, std::move(outside));
   if (!status.ok()) return status;
   return Charged(Value(std::move(inside.text)), env);
@@ -200,9 +216,11 @@ class ExpressionParser {
   }
 
   Expression Not() {
-    bool negated = false;
-    while (reader_.TakeName("not")) negated = !negated;
-    return negated ? Negated(Comparison()) : Comparison();
+    int times = 0;
+    while (reader_.TakeName("not")) ++times;
+    Expression value = Comparison();
+    if (times > 0 && times % 2 == 0) value = Negated(value);  // to true or false, whatever it was
+    return times > 0 ? Negated(value) : value;
   }
 
   static Expression Operation(const std::string& op, const Expression& left,
@@ -453,12 +471,18 @@ class ExpressionParser {
       parts.push_back(Inner());
       if (!reader_.Is(TokenKind::kOperator, "}")) reader_.Expect(TokenKind::kOperator, ",");
     }
+    // Each key is looked for among those before it.
+    if (parts.size() > 2 * kMostKeys) reader_.Fail("a dictionary has too many keys");
     return [parts](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<Values> values = Evaluate(parts, env);
       if (!values.ok()) return values.status();
       Value object = Value::object();
       for (size_t i = 0; i + 1 < values->size(); i += 2) {
-        const std::string key = TextOf((*values)[i]);
+        if (!(*values)[i].is_string()) {
+          return absl::InvalidArgumentError(
+              "a key of a dictionary that is no text is not supported");
+        }
+        const auto& key = (*values)[i].get_ref<const std::string&>();
         if (key == kNamespace) return absl::InvalidArgumentError("a dictionary has a wrong key");
         object[key] = (*values)[i + 1];
       }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kDeepest = 50;                          // statements inside each other
 constexpr size_t kLongestTemplate = size_t{1} << 20;  // bytes
+constexpr size_t kMostFields = 100;                   // of a namespace, which are looked through
 
 using Statements = std::vector<Statement>;
 
@@ -247,6 +248,9 @@ class StatementParser {
           continue;
         }
         Value& space = env.namespaces[found->second.at(kNamespace).get<size_t>()];
+        if (space.size() >= kMostFields && !space.contains(field)) {
+          return absl::InvalidArgumentError("a namespace has too many fields");
+        }
         return Assign(*std::move(result), space[field], env);
       }
       return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no namespace"));
@@ -280,6 +284,7 @@ class StatementParser {
     CloseBlock("endmacro");
     return [name, macro](Environment& env) {
       env.macros[name] = macro;
+      env.macros[name].scopes = env.scopes.size();
       return absl::OkStatus();
     };
   }
