@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/is_there.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 
@@ -89,15 +90,10 @@ absl::StatusOr<ShardIndex> ReadIndex(const std::string& path) {
   return absl::Status(index.status().code(), absl::StrCat(path, ": ", index.status().message()));
 }
 
-bool Exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
 absl::Status NoWeights(const std::string& folder) {
   return absl::NotFoundError(absl::StrCat(
       folder, " has neither ", kModelFile, " nor ", kModelIndexFile,
-      Exists(fs::path(folder) / kPickledModel)
+      IsThere(fs::path(folder) / kPickledModel)
           ? absl::StrCat("; its ", kPickledModel,
                          " is not read: save the model with transformers as safetensors")
           : "; expected the folder of a model, as transformers saves it"));
@@ -106,7 +102,7 @@ absl::Status NoWeights(const std::string& folder) {
 // The file of a folder that says where its weights are; empty where it has none.
 std::string WeightsFileIn(const std::string& folder) {
   for (const char* name : {kModelFile, kModelIndexFile}) {
-    if (Exists(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+    if (IsThere(fs::path(folder) / name)) return (fs::path(folder) / name).string();
   }
   return "";
 }

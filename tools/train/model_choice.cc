@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/is_there.h"
 #include "models/files/positioned_file.h"
 #include "models/files/shards.h"
 #include "models/layers/trainable.h"
@@ -41,11 +42,6 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-bool IsThere(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 absl::Status NoSuchPreset(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no preset model '", name,
                                           "', and no file or folder of that name; ",
@@ -64,7 +60,7 @@ bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.mo
 
 bool NamesFile(const ModelChoice& choice) {
   return absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/") ||
-         (IsThere(choice.model) && !PresetModel(choice.model).ok());
+         (LeadsToFile(choice.model) && !PresetModel(choice.model).ok());
 }
 
 std::string ModelFile(const ModelChoice& choice) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/is_there.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/model_files.h"
@@ -15,15 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsThere(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // The folder with adapter_config.json that `path` means.
 absl::StatusOr<fs::path> FolderOf(const std::string& path) {
-  const bool is_adapter = IsThere(fs::path(path) / kAdapterConfigFile);
-  if (is_adapter && !IsThere(fs::path(path) / kStateFile)) return fs::path(path);
+  const bool is_adapter = LeadsToFile(fs::path(path) / kAdapterConfigFile);
+  if (is_adapter && !LeadsToFile(fs::path(path) / kStateFile)) return fs::path(path);
   const auto none = [&](const absl::Status& why) {
     return absl::Status(
         why.code(), absl::StrCat("no adapter in ", path, ": expected ", kAdapterConfigFile, " and ",
@@ -32,7 +28,7 @@ absl::StatusOr<fs::path> FolderOf(const std::string& path) {
   };
   const absl::StatusOr<std::string> found = FindCheckpoint(path);
   if (!found.ok()) return none(found.status());
-  if (!IsThere(fs::path(*found) / kAdapterConfigFile)) return none(absl::NotFoundError(""));
+  if (!LeadsToFile(fs::path(*found) / kAdapterConfigFile)) return none(absl::NotFoundError(""));
   const absl::StatusOr<LoadedCheckpoint> verified = OpenCheckpoint(*found);
   if (!verified.ok()) return verified.status();
   return fs::path(*found);

@@ -18,17 +18,12 @@
 #include "comm/printable.h"
 #include "models/files/disk.h"
 #include "models/files/file_writer.h"
+#include "models/files/host_name.h"
 
 namespace sluice {
 namespace {
 
-constexpr size_t kLongestName = 256;
-
-std::string HostName() {
-  std::array<char, kLongestName> name = {};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
+constexpr size_t kLongestHolder = 512;
 
 std::string Holder() {
   return absl::StrCat("process ", getpid(), " on host ", HostName(), ", since ",
@@ -38,7 +33,7 @@ std::string Holder() {
 
 // What the holder wrote.
 std::string ReadHolder(int fd) {
-  std::array<char, 2 * kLongestName> text = {};
+  std::array<char, kLongestHolder> text = {};
   const ssize_t size = pread(fd, text.data(), text.size(), 0);
   std::string holder(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   absl::StripAsciiWhitespace(&holder);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/disk.h"
 #include "models/files/file_writer.h"
+#include "models/files/is_there.h"
 #include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
@@ -17,11 +18,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool IsThere(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
 
 absl::Status CannotMove(const fs::path& from, const fs::path& to) {
   return FileError(errno, absl::StrCat("cannot rename ", from.string(), " to ", to.string()));

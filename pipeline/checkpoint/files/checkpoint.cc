@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/files/is_there.h"
 #include "models/files/mapped_file.h"
 #include "models/files/shards.h"
 #include "models/layers/trainable.h"
@@ -136,11 +137,6 @@ fs::path DirectoryOf(const fs::path& folder) {
   return folder.has_parent_path() ? folder.parent_path() : fs::path(".");
 }
 
-bool Exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::status(path, ignored));
-}
-
 // "DIR" of "DIR/".
 fs::path WithoutSlash(const fs::path& path) {
   return !path.has_filename() && path.has_parent_path() ? path.parent_path() : path;
@@ -150,7 +146,7 @@ fs::path WithoutSlash(const fs::path& path) {
 bool MeansNewest(const std::string& path) {
   const fs::path given = WithoutSlash(path);
   return given.filename() == kLatestLink ||
-         !(Exists(given / kStateFile) || ParseStepFolder(given.filename().string()));
+         !(LeadsToFile(given / kStateFile) || ParseStepFolder(given.filename().string()));
 }
 
 // Adds to the error of `folder` which checkpoint to take instead.
@@ -189,7 +185,7 @@ absl::StatusOr<fs::path> StepFolder(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is not a directory; expected a checkpoint or a directory of them"));
   }
-  if (Exists(given / kStateFile) || ParseStepFolder(given.filename().string())) return given;
+  if (LeadsToFile(given / kStateFile) || ParseStepFolder(given.filename().string())) return given;
   if (IsLink(given / kLatestLink)) return Follow(given / kLatestLink);
   const std::string good = NewestGood(given, /*end=*/0, /*without=*/-1);
   return absl::NotFoundError(absl::StrCat(
@@ -325,7 +321,7 @@ absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {
 
 std::string NewestGoodCheckpoint(const std::string& path, int64_t step, bool later_too) {
   const fs::path given = WithoutSlash(path);
-  const bool is_one = given.filename() == kLatestLink || Exists(given / kStateFile) ||
+  const bool is_one = given.filename() == kLatestLink || LeadsToFile(given / kStateFile) ||
                       ParseStepFolder(given.filename().string()).has_value();
   return NewestGood(is_one ? DirectoryOf(given) : given, step + 1, /*without=*/-1, later_too);
 }

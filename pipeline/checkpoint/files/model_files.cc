@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "models/files/is_there.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
+#include "models/spec/json_text.h"
 
 namespace sluice {
 namespace {
@@ -15,11 +17,6 @@ namespace fs = std::filesystem;
 constexpr char kOriginKey[] = "model_files_from";
 // The largest tokenizer.json have some 40 MB.
 constexpr int64_t kMostBytes = int64_t{512} << 20;
-
-bool IsThere(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
 
 }  // namespace
 
@@ -42,7 +39,7 @@ std::string WithOrigin(const std::string& more, const std::string& origin) {
   if (origin.empty() || !json.ok() || !json->is_object()) return more;
   (*json)[kOriginKey] = origin;
   // A path need not be UTF-8, JSON must be.
-  return json->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(*json);
 }
 
 absl::StatusOr<std::string> ReadModelFile(const std::string& path) {

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "models/files/file_writer.h"
+#include "models/files/host_name.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -105,11 +106,6 @@ absl::StatusOr<PngHeader> HeaderOf(const std::string& png) {
   if (channels != 0) return PngHeader{number(kWidthAt), number(kHeightAt), channels};
   return absl::InvalidArgumentError(
       absl::StrCat("a PNG has colour type ", colours, ", which its format does not know"));
-}
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/files/is_there.h"
 #include "models/files/positioned_file.h"
 #include "tools/files.h"
 #include "tools/train/log/log_format.h"
@@ -23,11 +24,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool IsThere(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 int64_t Number(const LogRecord& value) {
   int64_t number = 0;
@@ -42,7 +38,7 @@ int64_t StepOf(const LogRecord& record) {
 }
 
 absl::StatusOr<std::vector<LogRecord>> ReadRecords(const std::string& path, LogFormat& format) {
-  if (!IsThere(path)) return std::vector<LogRecord>();
+  if (!LeadsToFile(path)) return std::vector<LogRecord>();
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTextBytes);
   if (!text.ok()) return text.status();
   return format.Parse(*text, path);
@@ -133,7 +129,7 @@ absl::Status CheckRunLog(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<LogFormat>> format = LogFormatOf(path);
   if (!format.ok()) return format.status();
   std::error_code ignored;
-  if (IsThere(path) && !fs::is_regular_file(path, ignored)) {
+  if (LeadsToFile(path) && !fs::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--log ", path, " is no file that can be appended to; name another"));
   }

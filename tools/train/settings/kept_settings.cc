@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/files/is_there.h"
 #include "models/files/positioned_file.h"
 #include "tools/files.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 std::string PathIn(const std::string& directory) {
   return (std::filesystem::path(directory) / kSettingsFile).string();
-}
-
-bool IsThere(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
 absl::Status Write(const std::string& path, const std::string& text) {
