@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/layer_cost.h"
-#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/where_to_go_on.h"
 #include "pipeline/checkpoint/saving/save_outcome.h"
 #include "tools/command.h"
 #include "tools/schedule/timetable/schedule_source.h"
@@ -471,9 +471,13 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
     options.saving.keep = *keep;
   }
   if (!flags.resume_or_start.empty()) {
-    const absl::StatusOr<bool> resumes = HasCheckpoint(flags.resume_or_start);
-    if (!resumes.ok()) return resumes.status();
-    if (*resumes) options.saving.resume = flags.resume_or_start;
+    const absl::StatusOr<std::string> from = WhereToGoOn(flags.resume_or_start);
+    if (!from.ok()) return from.status();
+    options.saving.resume = *from;
+    if (!from->empty() && *from != flags.resume_or_start) {
+      PrintNotice(absl::StrCat(flags.resume_or_start, " is gone, and later checkpoints are there; ",
+                               "going on from the newest instead"));
+    }
     options.saving.init_starts = true;
   }
   question.json = question.json || question.commands;

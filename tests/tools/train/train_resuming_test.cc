@@ -140,6 +140,23 @@ TEST_F(TrainResumingTest, StartsWhereThereIsNothingToResume) {
   EXPECT_EQ(Run("--resume-or-start x --resume y").exit_code, kExitBadInput);
 }
 
+// As a command does that is given again whenever its run was ended: the run may have removed the
+// step with which it began.
+TEST_F(TrainResumingTest, AStepThatTheRunHasRemovedMeansItsNewest) {
+  const std::string out = folder_ / "out";
+  const std::string save = absl::StrCat(" --save-every 1 --keep 1 --save ", out);
+  Done("--steps 4" + save);
+  const ProcessResult again =
+      Done(absl::StrCat("--steps 6", save, " --resume-or-start ", Saved(2)));
+  EXPECT_EQ(Hash(again), Hash(Done("--steps 6")));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("step-00000002 is gone"),
+                               HasSubstr("going on from the newest instead\n")));
+  const ProcessResult never = Run(absl::StrCat("--steps 9", save, " --resume-or-start ", Saved(8)));
+  EXPECT_EQ(never.exit_code, kExitBadInput);
+  EXPECT_THAT(never.err, AllOf(HasSubstr("there is no " + out + "/step-00000008"),
+                               HasSubstr("the newest in " + out + " is step-00000006")));
+}
+
 TEST_F(TrainResumingTest, KeepsSoManyAndSaysWhatItRemoves) {
   const std::string save = absl::StrCat(" --steps 5 --save-every 1 --save ", folder_ / "out");
   for (const auto& [keep, kept] : std::map<std::string, int>{{"1", 1}, {"3", 3}, {"all", 5}}) {

@@ -19,8 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "models/tokens/text/unicode.h"
 #include "pipeline/checkpoint/directory/step_folders.h"
-#include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/where_to_go_on.h"
 #include "schedules/generators/did_you_mean.h"
 #include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
@@ -234,7 +234,7 @@ void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
                         " that says how the run was started; give its ", "flags, ",
                         absl::StrJoin(missing, ", "), " among them"));
   }
-  const bool goes_on = !or_start || HasCheckpoint(path).value_or(true);
+  const bool goes_on = !or_start || !WhereToGoOn(path).value_or(path).empty();
   const std::string file = (fs::path(folder.path) / kSettingsFile).string();
   std::vector<Setting> settings;
   for (Setting& setting : ReadOrRefuse(file)) {
