@@ -186,6 +186,11 @@ int RunSample(SampleFlags& flags) {
   const auto prompts = ReadPrompts(flags, *model);
   if (!prompts.ok()) return Fail(prompts.status());
   if (!flags.logits.empty()) {
+    if (prompts->size() > 1) {
+      return Fail(absl::InvalidArgumentError(
+          absl::StrCat("--logits ", flags.logits, ": ", prompts->size(), " prompts are given, and ",
+                       "the file has the logits of one; expected one prompt with --logits")));
+    }
     absl::Status status = WriteLogits(flags.logits, *model->model, prompts->front());
     if (!status.ok()) return Fail(status);
   }
@@ -253,7 +258,7 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--logits", flags->logits,
-                      "File to which the logits of the prompt are written, as JSON");
+                      "File to which the logits of the one prompt are written, as JSON");
   command->add_flag("--json", flags->json, "Print one JSON object instead of text");
   command->callback([flags, exit_code] { *exit_code = RunSample(*flags); });
 }
