@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -32,12 +33,16 @@ absl::Status AddStopTokens(const fs::path& file, std::vector<int32_t>* stop) {
   const nlohmann::json field = json->value("eos_token_id", nlohmann::json());
   if (field.is_null()) return absl::OkStatus();
   for (const nlohmann::json& id : field.is_array() ? field : nlohmann::json::array({field})) {
-    if (!id.is_number_integer()) {
+    // A negative one stands for none.
+    const bool is_none = id.is_number_integer() && !id.is_number_unsigned();
+    const bool is_id = id.is_number_unsigned() &&
+                       id.get<uint64_t>() <= uint64_t{std::numeric_limits<int32_t>::max()};
+    if (!is_id && !is_none) {
       return absl::InvalidArgumentError(absl::StrCat(file.string(), ": field 'eos_token_id' is ",
                                                      ShowJson(field),
                                                      "; expected a token id or a list of them"));
     }
-    stop->push_back(static_cast<int32_t>(id.get<int64_t>()));
+    if (is_id) stop->push_back(id.get<int32_t>());
   }
   return absl::OkStatus();
 }

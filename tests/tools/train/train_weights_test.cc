@@ -208,6 +208,24 @@ TEST_F(TrainCommandTest, AnEvaluationThatIsNotFiniteEndsTheRun) {
   }
 }
 
+// 2^32 more than a token's id is not that id.
+TEST_F(TrainCommandTest, AnEndThatIsNoTokenIsRefused) {
+  Summary(absl::StrCat("--steps 1 --save ", folder_ / "out"));
+  const std::string sample =
+      absl::StrCat("sample -n 4 --temperature 0 --tokens 65 --load ", folder_ / "out");
+  const std::string config = folder_ / "out/latest/generation_config.json";
+  for (const char* id : {"4294967296", "[1, 18446744073709551615]", "1.0", "true", "\"1\""}) {
+    WriteBytes(config, absl::StrCat("{\"eos_token_id\": ", id, "}"));
+    const ProcessResult result = RunSluice(Words(sample));
+    EXPECT_EQ(result.exit_code, kExitBadInput) << id;
+    EXPECT_THAT(result.err, HasSubstr("field 'eos_token_id' is ")) << id;
+  }
+  for (const char* id : {"-1", "null", "[]", "2147483647"}) {
+    WriteBytes(config, absl::StrCat("{\"eos_token_id\": ", id, "}"));
+    EXPECT_EQ(RunSluice(Words(sample)).exit_code, kExitDone) << id;
+  }
+}
+
 // A text that was read with a tokenizer does not make a model of bytes.
 TEST_F(TrainCommandTest, SamplesTheMostLikelyOfAllWords) {
   const std::string tokenizer =
