@@ -124,6 +124,8 @@ TEST_F(TokenizeCommandTest, RefusesInOneLine) {
   ExpectRefusal(absl::StrCat(llama_, " --data x.jsonl"), {"x.jsonl", "JSON", "expected text"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.bin"), {"x.bin", "tokens", "expected text"});
   ExpectRefusal(absl::StrCat(llama_, data, " --chat"), {text, "line 1, column 1", "messages"});
+  ExpectRefusal(absl::StrCat(llama_, data, " --chat --no-special-tokens"),
+                {"--chat", "--no-special-tokens"});
   ExpectRefusal(absl::StrCat(llama_, data, " -o ", folder_ / "none/x.bin"), {"none/x.bin"});
 }
 

@@ -159,11 +159,15 @@ void AddTokenizeCommand(CLI::App& app, int* exit_code) {
       ->required();
   command->add_option("--data", flags->data, "Text in UTF-8; -: standard input")->required();
   command->add_option("-o,--output", flags->output, "Write the tokens to this .bin file");
-  command->add_flag("--no-special-tokens", flags->no_special_tokens,
-                    "Leave out what the tokenizer puts around a text, such as <s>");
-  command->add_flag("--chat", flags->chat,
-                    "The data are JSON lines with text, prompt and completion, or messages, which "
-                    "the chat template turns into text");
+  CLI::Option* const no_special =
+      command->add_flag("--no-special-tokens", flags->no_special_tokens,
+                        "Leave out what the tokenizer puts around a text, such as <s>");
+  // Of JSON lines the tokens are those that are trained on.
+  command
+      ->add_flag("--chat", flags->chat,
+                 "The data are JSON lines with text, prompt and completion, or messages, which "
+                 "the chat template turns into text")
+      ->excludes(no_special);
   command
       ->add_option("--chat-template", flags->chat_template,
                    "A file with the chat template, instead of the one beside the tokenizer")
