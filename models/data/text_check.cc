@@ -20,10 +20,10 @@ absl::Status NoText(const std::string& path, absl::string_view why, absl::string
       "images; give ", instead, ", or --bytes to train on the bytes of this file as they are"));
 }
 
-absl::StatusOr<std::string> Beginning(const std::string& path) {
+absl::StatusOr<std::string> Beginning(const std::string& path, int64_t most = kLookedAt) {
   const absl::StatusOr<PositionedFile> file = PositionedFile::Open(path);
   if (!file.ok()) return file.status();
-  std::vector<uint8_t> bytes(static_cast<size_t>(std::min(file->size(), kLookedAt)));
+  std::vector<uint8_t> bytes(static_cast<size_t>(std::min(file->size(), most)));
   if (absl::Status status = file->ReadAt(0, absl::MakeSpan(bytes)); !status.ok()) return status;
   return std::string(bytes.begin(), bytes.end());
 }
@@ -31,7 +31,11 @@ absl::StatusOr<std::string> Beginning(const std::string& path) {
 }  // namespace
 
 bool BeginsLikeJsonLines(const std::string& path) {
-  const absl::StatusOr<std::string> beginning = Beginning(path);
+  absl::StatusOr<std::string> beginning = Beginning(path);
+  // Of a document that is longer the end must be seen as well.
+  const bool is_cut =
+      beginning.ok() && absl::StartsWith(*beginning, "{") && !absl::StrContains(*beginning, '\n');
+  if (is_cut) beginning = Beginning(path, static_cast<int64_t>(JsonLimits().bytes));
   if (!beginning.ok()) return false;
   const absl::string_view text = *beginning;
   const absl::StatusOr<nlohmann::json> line = ParseJson(text.substr(0, text.find('\n')));

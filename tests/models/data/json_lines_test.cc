@@ -165,6 +165,17 @@ TEST_F(JsonLinesTest, AFolderIsItsFilesAndManyLinesKeepTheirOrder) {
   EXPECT_EQ(Windows(**one), Windows(**many));
 }
 
+// Of a file that is not named .jsonl the first line is read to its end, however long it is.
+TEST_F(JsonLinesTest, AFirstLineMayBeLong) {
+  path_ = folder_ / "d.json";
+  for (const char* const end : {"", "\n", "\n{\"text\": \"b\"}\n"}) {
+    WriteBytes(path_, absl::StrCat("{\"text\": \"", std::string(100'000, 'a'), "\"}", end));
+    const auto data = OpenDataset(Request());
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_THAT((*data)->description(), HasSubstr("documents: "));
+  }
+}
+
 TEST_F(JsonLinesTest, ALineThatIsWrongIsNamed) {
   const std::string good = "{\"text\": \"a b\"}\n\n";
   const auto expect = [&](const std::string& line, const char* message) {
