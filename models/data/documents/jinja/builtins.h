@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 
-// What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of a
-// dictionary in their order; one that is not defined is `Undefined()`. InvalidArgument says what is
-// not supported, or wrong.
+// What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of
+// a dictionary in their order; one that is not defined is `Undefined()`. InvalidArgument says what
+// is not supported, or wrong.
 namespace sluice::jinja {
 
 using Value = nlohmann::ordered_json;
