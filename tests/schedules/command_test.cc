@@ -319,6 +319,11 @@ TEST_F(ScheduleCommand, RefusesFlagsWithoutEffect) {
   ExpectBadInput("compare 1f1b gpipe -p 2 -m 4 --group 2",
                  "--group 2: none of 1f1b, gpipe has groups; leave --group out");
   EXPECT_EQ(Run("compare 1f1b interleaved -p 2 -m 4 --group 2").exit_code, 0);
+  ExpectBadInput("compare 1f1b gpipe -p 2 -m 4 -v 2",
+                 "--chunks 2: none of 1f1b, gpipe has a choice of chunks; leave --chunks out");
+  ExpectBadInput("show 1f1b -p 2 -m 4 -v 2 --format html --against gpipe", "leave --chunks out");
+  EXPECT_EQ(Run("compare 1f1b zbv -p 2 -m 4 -v 2").exit_code, 0) << "zbv has two in any case";
+  EXPECT_EQ(Run("compare 1f1b gpipe -p 2 -m 4 -v 1").exit_code, 0);
   EXPECT_THAT(Run("show 1f1b -p 4 -m 8 --format svg --width 700 --title 'Figure 1'").out,
               HasSubstr(">Figure 1<"));
   EXPECT_EQ(Run("show 1f1b -p 4 -m 8 --format svg --title ''").exit_code, 0);

@@ -32,6 +32,31 @@ absl::StatusOr<CatalogueEntry> EntryOf(const std::string& name) {
   return NamesFile(name) ? CatalogueEntry() : FindEntry(name);
 }
 
+// Whether it is generated, rather than searched for or read.
+bool IsGenerated(const CatalogueEntry& entry) { return entry.generate != nullptr; }
+
+// Whether a number of chunks changes something, or is what there is in any case. That of a file is
+// compared with its own.
+bool TakesChunks(const CatalogueEntry& entry, int chunks) {
+  return !IsGenerated(entry) || entry.chunk_step > 0 || entry.default_chunks == chunks;
+}
+
+// Whether `takes` holds for one of the names. Whoever names what there is not is told so later.
+template <typename Takes>
+bool AnyOf(const std::vector<std::string>& names, const Takes& takes) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
+    return !entry.ok() || takes(*entry);
+  });
+}
+
+absl::Status NoneTakes(const std::vector<std::string>& names, absl::string_view flag, int value,
+                       absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(flag, " ", value, ": none of ",
+                                                 absl::StrJoin(names, ", "), " ", what, "; leave ",
+                                                 flag, " out"));
+}
+
 }  // namespace
 
 CatalogueEntry AutoEntry() {
@@ -80,24 +105,19 @@ absl::Status CheckFileTakes(const std::string& name, const ScheduleQuestion& ask
 absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked) {
   for (const ChosenFlag& flag : kChosenFlags) {
     const std::optional<int>& value = asked.*flag.value;
-    const auto takes = [&](const std::string& name) {
-      const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
-      // Whoever names what there is not is told so later.
-      return !entry.ok() || flag.taken(*entry);
-    };
-    if (!value.has_value() || std::any_of(names.begin(), names.end(), takes)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(flag.name, " ", *value, ": none of ",
-                                                   absl::StrJoin(names, ", "), " ", flag.takes,
-                                                   "; leave ", flag.name, " out"));
+    if (!value.has_value() || AnyOf(names, flag.taken)) continue;
+    return NoneTakes(names, flag.name, *value, flag.takes);
   }
-  return absl::OkStatus();
+  const std::optional<int>& chunks = asked.chunks;
+  const auto takes = [&](const CatalogueEntry& entry) { return TakesChunks(entry, *chunks); };
+  if (!chunks.has_value() || AnyOf(names, takes)) return absl::OkStatus();
+  return NoneTakes(names, "--chunks", *chunks, "has a choice of chunks");
 }
 
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
   const absl::StatusOr<CatalogueEntry> entry = EntryOf(name);
   if (!entry.ok()) return asked;
-  const bool generated = entry->generate != nullptr;  // not searched for, and not read
-  if (generated && entry->chunk_step == 0) asked.chunks.reset();
+  if (IsGenerated(*entry) && entry->chunk_step == 0) asked.chunks.reset();
   for (const ChosenFlag& flag : kChosenFlags) {
     if (!flag.taken(*entry)) (asked.*flag.value).reset();
   }

@@ -30,8 +30,8 @@ bool IsPlan(const std::string& file);
 absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked);
 // The same of the file `name`, which takes none.
 absl::Status CheckFileTakes(const std::string& name, const ScheduleQuestion& asked);
-// The same of several schedules that are asked for (names of the catalogue, auto, files): only
-// where none of them takes it. The others ignore it, see QuestionFor.
+// The same of several schedules that are asked for (names of the catalogue, auto, files), and of
+// --chunks: only where none of them takes it. The others ignore it, see QuestionFor.
 absl::Status CheckTaken(const std::vector<std::string>& names, const ScheduleQuestion& asked);
 // `asked` for `name`, one of several: without what that one has no use for of chunks, groups and
 // the micro-batches of an update.
