@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
+#include "models/spec/model_config.h"
 #include "partitioner/planning/question/limits.h"
 #include "tools/files.h"
 #include "tools/plan/device_file.h"
@@ -156,10 +157,26 @@ absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQu
   return CheckProfileFlags(flags, *question, std::get<Profile>(question->subject));
 }
 
+absl::Status AssumesInVain(const PlanFlags& flags, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("--assume ", flags.assume, " has no effect on ",
+                                                 flags.model.model, ", ", why, "; leave it out"));
+}
+
+// A config.json says itself of which family it is, where that is a known one; --assume may repeat
+// it.
+absl::Status CheckAssume(const PlanFlags& flags, const std::string& text) {
+  if (flags.assume.empty()) return absl::OkStatus();
+  const absl::StatusOr<ModelSpec> known = ParseModelConfig(text, flags.model.model);
+  if (!known.ok()) return absl::OkStatus();  // not known, or refused below
+  const bool repeats = known->decoder() != nullptr && known->decoder()->family == flags.assume;
+  return repeats ? absl::OkStatus() : AssumesInVain(flags, "whose model_type is known");
+}
+
 absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
   const absl::StatusOr<std::string> text = ReadModelJson(flags.model);
   if (!text.ok()) return text.status();
   if (IsProfile(*text)) return ReadProfile(flags, *text, question);
+  if (absl::Status ok = CheckAssume(flags, *text); !ok.ok()) return ok;
   absl::Status status = ReadModel(flags, question);
   if (!absl::IsNotFound(status)) return status;
   return absl::NotFoundError(
@@ -168,6 +185,9 @@ absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
 
 absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
   absl::Status status = ReadModel(flags, question);
+  if (status.ok() && !flags.assume.empty()) {
+    return AssumesInVain(flags, "a preset, which is what it is");
+  }
   if (!absl::IsNotFound(status)) return status;
   return absl::NotFoundError(
       absl::StrCat(status.message(), ", or a file's name: FILE.json or graph.txt"));

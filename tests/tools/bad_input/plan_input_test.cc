@@ -61,6 +61,10 @@ std::vector<BadInput> PlanInputs() {
        "plan @/unknown.json --devices 2 --device h200",
        kExitBadInput,
        {"@/unknown.json: field 'model_type' is \"mamba\"", "--assume llama"}},
+      {"FamilyOfPreset",
+       "plan gpt2 --devices 2 --device h200 --assume llama",
+       kExitBadInput,
+       {"--assume llama has no effect on gpt2, a preset", "leave it out"}},
       {"UnknownDevice", "plan gpt2 --device abacus --devices 2", kExitBadInput, {"abacus", "h200"}},
       // Numbers whose products would overflow, or need all memory.
       {"HugeMicroBatch",

@@ -226,6 +226,9 @@ TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
             2u);
   ExpectFailure("plan " + Path("novel.json") + " --devices 2 --device a100", 2, "model_type");
   EXPECT_EQ(Plan(Path("novel.json") + " --assume llama --devices 2 --device a100")["devices"], 2);
+  ExpectFailure("plan " + Path("qwen.json") + " --assume llama --devices 2 --device a100", 2,
+                "whose model_type is known; leave it out");
+  EXPECT_EQ(Plan(Path("qwen.json") + " --assume qwen2 --devices 2 --device a100")["devices"], 2);
   std::ofstream(Path("mlp.json")) << R"({"model_type": "mlp", "widths": [64, 32, 16, 8]})";
   EXPECT_EQ(Plan(Path("mlp.json") + " --devices 2 --device a100 --schedule 1f1b")["model_config"],
             json({{"type", "mlp"}, {"widths", {64, 32, 16, 8}}}));
