@@ -44,6 +44,8 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
   for (int count = 2; count <= most; count += entry.chunk_step) {
     chunks.push_back(count);
   }
+  // Of a schedule that was asked for, what it needs at least says why it cannot be had.
+  if (chunks.empty() && request.schedule) chunks.push_back(entry.default_chunks);
   return chunks;
 }
 
