@@ -184,8 +184,8 @@ TEST(MakeLeastMemoryPlan, ComparesWhatRunsTake) {
     const CostTable costs = *CostTable::Create(RandomLayers(random, layers));
     PlanRequest request = SomeRequest(costs, 2, 1 + Below(random, 6));
     request.policies = {Recompute::kNone, Recompute::kFull};
-    const Plan declared = *MakeLeastMemoryPlan(request);
-    const Plan leanest = *MakeLeastMemoryPlan(request, run);
+    const Plan declared = MakeLeastMemoryPlan(request)->plan;
+    const Plan leanest = MakeLeastMemoryPlan(request, run)->plan;
     others += declared.description != leanest.description;
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const CatalogueEntry& entry : Catalogue()) {
@@ -193,13 +193,47 @@ TEST(MakeLeastMemoryPlan, ComparesWhatRunsTake) {
       request.schedule = entry.name;
       for (int chunks = 1; chunks * request.devices <= layers; ++chunks) {
         request.chunks = chunks;
-        const absl::StatusOr<Plan> plan = MakeLeastMemoryPlan(request, run);
-        if (plan.ok()) least = std::min(least, plan->largest_peak_bytes());
+        const absl::StatusOr<LeanestPlan> leaner = MakeLeastMemoryPlan(request, run);
+        if (leaner.ok()) least = std::min(least, leaner->plan.largest_peak_bytes());
       }
     }
     EXPECT_EQ(leanest.largest_peak_bytes(), least) << leanest.description;
   }
   EXPECT_GT(others, 0) << "in some trials the run of another one takes less";
+}
+
+// The clock is looked at before each timetable: the answer is then of those that were, and says so.
+TEST(MakeLeastMemoryPlan, EndsWhenToldTo) {
+  Random random(17);
+  const CostTable costs = *CostTable::Create(RandomLayers(random, 12));
+  PlanRequest request = SomeRequest(costs, 2, 4);
+  std::atomic<int> asked = 0;
+  request.stop = [&asked] {
+    ++asked;
+    return false;
+  };
+  const absl::StatusOr<LeanestPlan> all = MakeLeastMemoryPlan(request);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->all_tried);
+  EXPECT_THAT(std::string(NothingFits(*all, 1).message()), HasSubstr("even the leanest needs "));
+  // Asked once for each timetable that is wanted, and once before each but the first is priced.
+  const int refused = static_cast<int>(all->plan.rejected.size());
+  const int timetables = (asked + 1 - refused) / 2;
+  ASSERT_GT(timetables, 5);
+  for (const int priced : {1, 2, timetables - 1}) {
+    asked = 0;
+    const int last = refused + timetables + priced - 1;
+    request.stop = [&asked, last] { return ++asked > last; };
+    const absl::StatusOr<LeanestPlan> some = MakeLeastMemoryPlan(request);
+    ASSERT_TRUE(some.ok()) << some.status();
+    EXPECT_EQ(asked, last + 1) << "no more is done after that";
+    EXPECT_FALSE(some->all_tried);
+    EXPECT_GE(some->plan.largest_peak_bytes(), all->plan.largest_peak_bytes());
+    EXPECT_THAT(std::string(NothingFits(*some, 1).message()),
+                HasSubstr("the leanest that was looked at within the time limit needs "));
+  }
+  request.stop = [] { return true; };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(MakeLeastMemoryPlan(request).status()));
 }
 
 TEST(MakePlan, PricesAGivenPartition) {

@@ -59,10 +59,12 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
   return tightened;
 }
 
-// The plan that needs least memory, with what a run of it allocates.
-absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
-                                    const PlanSetting& setting, const PlanRequest& request,
-                                    const std::function<bool()>& stop) {
+// The plan that needs least memory, with what a run of it allocates. `stop` replaces that of
+// `request`, which said when the search was over.
+absl::StatusOr<LeanestPlan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
+                                           const PlanSetting& setting, PlanRequest request,
+                                           const std::function<bool()>& stop) {
+  request.stop = stop;
   return MakeLeastMemoryPlan(
       request, [&](Plan* plan) { return SetRunMemory(question, source, setting, stop, plan); });
 }
@@ -93,13 +95,13 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
     plan->rejected = std::move(best->plan.rejected);  // which tells of other settings, too
     best->plan = *std::move(plan);
   }
-  absl::StatusOr<Plan> leanest =
+  absl::StatusOr<LeanestPlan> leanest =
       LeastMemoryRun(question, source, best->setting, request, joint.stop_completing);
   if (!leanest.ok()) return leanest.status();
-  leanest->SetLowerBound(lower_bound);
-  leanest->rejected = std::move(best->plan.rejected);
-  best->plan = *std::move(leanest);
-  return best->plan.largest_peak_bytes() > *limit ? NothingFits(best->plan, *limit)
+  leanest->plan.SetLowerBound(lower_bound);
+  leanest->plan.rejected = std::move(best->plan.rejected);
+  best->plan = leanest->plan;
+  return best->plan.largest_peak_bytes() > *limit ? NothingFits(*leanest, *limit)
                                                   : absl::OkStatus();
 }
 
@@ -134,11 +136,12 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   const PlanSetting& setting = joint.settings.front();
   const absl::StatusOr<Machines> machines = joint.price(setting);
   if (!machines.ok() || !machines->memory_limit) return why;
-  const absl::StatusOr<Plan> leanest =
+  const absl::StatusOr<LeanestPlan> leanest =
       LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
                      joint.stop_completing);
+  if (absl::IsDeadlineExceeded(leanest.status())) return why;
   if (!leanest.ok()) return leanest.status();
-  const bool fits = leanest->largest_peak_bytes() <= *machines->memory_limit;
+  const bool fits = leanest->plan.largest_peak_bytes() <= *machines->memory_limit;
   return fits ? why : NothingFits(*leanest, *machines->memory_limit);
 }
 

@@ -145,14 +145,15 @@ absl::Status GraphPlanner::WhyNothing(const PlanRequest& along) const {
     return absl::DeadlineExceededError(
         "the search ended before it found anything that fits; give it more time or memory");
   }
-  const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(along);
+  const absl::StatusOr<LeanestPlan> leanest = MakeLeastMemoryPlan(along);
+  if (absl::IsDeadlineExceeded(leanest.status())) return NothingFits(*along.machines.memory_limit);
   if (!leanest.ok()) return leanest.status();
-  const std::vector<int64_t>& bytes = leanest->peak_bytes;
+  const std::vector<int64_t>& bytes = leanest->plan.peak_bytes;
   const auto fullest = std::max_element(bytes.begin(), bytes.end());
-  return absl::FailedPreconditionError(
-      absl::StrCat("no plan fits into ", DescribeMemory(*along.machines.memory_limit),
-                   " per device; ", leanest->description, " along the order of the file needs ",
-                   DescribeMemory(*fullest), ", most of it on device ", fullest - bytes.begin()));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no plan fits into ", DescribeMemory(*along.machines.memory_limit), " per device; ",
+      leanest->plan.description, " along the order of the file needs ", DescribeMemory(*fullest),
+      ", most of it on device ", fullest - bytes.begin()));
 }
 
 std::string GraphPlanner::WhyNot(const GraphContestant& contestant) const {

@@ -35,15 +35,20 @@ absl::StatusOr<Leanest> LeanestOf(const PlanRequest& request, const Candidate& c
 
 }  // namespace
 
-absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
-                                         const std::function<absl::Status(Plan*)>& count) {
+absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(const PlanRequest& request,
+                                                const std::function<absl::Status(Plan*)>& count) {
+  const auto stopped = [&request] { return request.stop && request.stop(); };
   std::vector<RejectedPlan> rejected;
-  bool stopped = false;
+  bool left_out = false;
   const absl::StatusOr<std::vector<Candidate>> candidates =
-      ListCandidates(request, &rejected, &stopped);
+      ListCandidates(request, &rejected, &left_out);
   if (!candidates.ok()) return candidates.status();
   std::vector<Leanest> ways;
   for (const Candidate& candidate : *candidates) {
+    if (!ways.empty() && stopped()) {
+      left_out = true;
+      break;
+    }
     absl::StatusOr<Leanest> way = LeanestOf(request, candidate);
     if (!way.ok()) return way.status();
     ways.push_back(*std::move(way));
@@ -54,7 +59,7 @@ absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
   for (const Leanest& way : ways) {
     if (least && way.bytes >= least->largest_peak_bytes()) break;
     absl::StatusOr<Plan> plan = BuildPlan(request, *way.candidate, way.assignment);
-    if (!plan.ok()) return plan;
+    if (!plan.ok()) return plan.status();
     if (count) {
       if (absl::Status status = count(&*plan); !status.ok()) return status;
     }
@@ -62,10 +67,17 @@ absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
       least = *std::move(plan);
   }
   least->rejected = std::move(rejected);
-  return *std::move(least);
+  return LeanestPlan{.plan = *std::move(least), .all_tried = !left_out};
 }
 
-absl::Status NothingFits(const Plan& leanest, int64_t limit) {
+absl::Status NothingFits(int64_t limit) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("no plan fits into ", DescribeMemory(limit),
+                   " per device; how much would do was not found within the time limit"));
+}
+
+absl::Status NothingFits(const LeanestPlan& leanest_plan, int64_t limit) {
+  const Plan& leanest = leanest_plan.plan;
   const std::vector<int64_t>& peaks = leanest.peak_bytes;
   const int rank = static_cast<int>(std::max_element(peaks.begin(), peaks.end()) - peaks.begin());
   const auto bytes_of = [&leanest](int stage) {
@@ -77,7 +89,9 @@ absl::Status NothingFits(const Plan& leanest, int64_t limit) {
                                        [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
   const PlanStage& stage = leanest.stages[number];
   return absl::FailedPreconditionError(absl::StrCat(
-      "no plan fits into ", DescribeMemory(limit), " per device: even the leanest needs ",
+      "no plan fits into ", DescribeMemory(limit), " per device: ",
+      leanest_plan.all_tried ? "even the leanest needs "
+                             : "the leanest that was looked at within the time limit needs ",
       DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", number, " (layers ",
       FormatPartition({LayerRange{stage.layers.front(), stage.layers.back()}}), ", ",
       stage.in_flight, stage.in_flight == 1 ? " micro-batch" : " micro-batches",

@@ -11,17 +11,27 @@
 
 namespace sluice {
 
+// A plan, and whether nothing else was left to look at when it was chosen.
+struct LeanestPlan {
+  Plan plan;
+  bool all_tried = true;  // false: request.stop said so before
+};
+
 // The plan whose fullest device needs the least memory, whatever the limit (the least there is
 // where devices have one stage each, a local optimum where they have several). Without a bound.
-// InvalidArgument as MakePlan.
+// request.stop is asked before each timetable after the first. InvalidArgument as MakePlan;
+// DeadlineExceeded where it was stopped before there was a timetable.
 //
 // `count`, where given, replaces a plan's peak_bytes, which the layers declare, by those that a run
 // of it takes; plans are then compared by these. A timetable whose layers declare more than another
 // one's run takes is not tried.
-absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
-                                         const std::function<absl::Status(Plan*)>& count = nullptr);
-// The FailedPrecondition for a limit that even `leanest`, which needs least memory, does not meet.
-absl::Status NothingFits(const Plan& leanest, int64_t limit);
+absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(
+    const PlanRequest& request, const std::function<absl::Status(Plan*)>& count = nullptr);
+// The FailedPrecondition for a limit that even `leanest`, which needs least memory of those that
+// were tried, does not meet; it was proved that none does.
+absl::Status NothingFits(const LeanestPlan& leanest, int64_t limit);
+// The same where nothing is known of how much would do.
+absl::Status NothingFits(int64_t limit);
 
 }  // namespace sluice
 

@@ -132,16 +132,19 @@ class JointPlanner {
       first.Update(status);
       if (absl::IsDeadlineExceeded(status)) stopped.Update(status);
       if (!absl::IsFailedPrecondition(status)) continue;
-      const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(contestant->request());
-      if (!leanest.ok() || leanest->largest_peak_bytes() >= least) continue;
-      least = leanest->largest_peak_bytes();
-      memory = NothingFits(*leanest, contestant->request().machines.least_memory());
+      const int64_t limit = contestant->request().machines.least_memory();
+      const absl::StatusOr<LeanestPlan> leanest = MakeLeastMemoryPlan(contestant->request());
+      if (absl::IsDeadlineExceeded(leanest.status())) memory.Update(NothingFits(limit));
+      if (!leanest.ok() || leanest->plan.largest_peak_bytes() >= least) continue;
+      least = leanest->plan.largest_peak_bytes();
+      memory = NothingFits(*leanest, limit);
       if (contestants_.size() == 1) continue;
       memory = absl::FailedPreconditionError(
           absl::StrCat(memory.message(), " (", contestant->setting().Describe(), ")"));
     }
     if (!stopped.ok()) return stopped;
-    if (Stopped()) return absl::DeadlineExceededError("stopped before any plan was found");
+    if (Stopped() && memory.ok())
+      return absl::DeadlineExceededError("stopped before any plan was found");
     return memory.ok() ? first : memory;
   }
 

@@ -158,9 +158,11 @@ class Planner {
       return absl::InvalidArgumentError(rejected_.empty() ? "there is nothing to try"
                                                           : rejected_.back().why);
     }
-    const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(request_);
+    const int64_t limit = request_.machines.least_memory();
+    const absl::StatusOr<LeanestPlan> leanest = MakeLeastMemoryPlan(request_);
+    if (absl::IsDeadlineExceeded(leanest.status())) return NothingFits(limit);
     if (!leanest.ok()) return leanest.status();
-    return NothingFits(*leanest, request_.machines.least_memory());
+    return NothingFits(*leanest, limit);
   }
 
   // The closest to the best one first.
