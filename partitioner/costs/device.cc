@@ -1,7 +1,6 @@
 #include "partitioner/costs/device.h"
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +13,12 @@ namespace sluice {
 namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9;
+
+// What a file may say of a device: no layer then takes a time that is not finite.
+constexpr double kLeastRate = 1, kMostRate = 1e30;  // FLOP/s and bytes per second
+constexpr double kLeastEfficiency = 1e-6;
+constexpr double kMostHalfSize = 1e9;
+constexpr double kMostOverhead = 1e6;  // seconds
 
 // What kernels reach of the data sheet, as `sluice calibrate` fits it to the 55 measured steps of
 // vTrain (Bang et al., MICRO 2024) and the 8 of Korthikanti et al. 2022, all on A100s. Other GPUs
@@ -74,17 +79,15 @@ void TakeOff(const Reached& reached, DeviceSpec* device) {
 }
 
 void ReadEfficiencies(JsonFields* fields, DeviceSpec* device) {
-  constexpr double kPositive = std::numeric_limits<double>::min();
   for (const auto& [field, value] : {std::pair{"product_efficiency", &device->product_efficiency},
                                      std::pair{"memory_efficiency", &device->memory_efficiency}}) {
-    if (!fields->Has(field)) continue;
-    *value = fields->Number(field, kPositive);
-    if (*value > 1) fields->Fail(field, absl::StrCat("is ", *value, "; expected at most 1"));
+    if (fields->Has(field)) *value = fields->Number(field, kLeastEfficiency, 1);
   }
   if (fields->Has("product_half_size")) {
-    device->product_half_size = fields->Number("product_half_size");
+    device->product_half_size = fields->Number("product_half_size", 0, kMostHalfSize);
   }
-  if (fields->Has("kernel_overhead")) device->kernel_overhead = fields->Number("kernel_overhead");
+  if (fields->Has("kernel_overhead"))
+    device->kernel_overhead = fields->Number("kernel_overhead", 0, kMostOverhead);
 }
 
 void ReadMemory(JsonFields* fields, DeviceSpec* device) {
@@ -133,13 +136,12 @@ absl::StatusOr<DeviceSpec> ParseDevice(absl::string_view json, absl::string_view
   fields.RefuseOthers({"name", "fp32_flops", "bf16_flops", "memory_bandwidth", "memory_bytes",
                        "link_bandwidth", "link_latency", "product_efficiency", "product_half_size",
                        "memory_efficiency", "kernel_overhead"});
-  constexpr double kPositive = std::numeric_limits<double>::min();
   DeviceSpec device;
   device.name = fields.String("name");
   device.source = std::string(file);
-  device.fp32_flops = fields.Number("fp32_flops", kPositive);
-  device.bf16_flops = fields.Number("bf16_flops", kPositive);
-  device.memory_bandwidth = fields.Number("memory_bandwidth", kPositive);
+  device.fp32_flops = fields.Number("fp32_flops", kLeastRate, kMostRate);
+  device.bf16_flops = fields.Number("bf16_flops", kLeastRate, kMostRate);
+  device.memory_bandwidth = fields.Number("memory_bandwidth", kLeastRate, kMostRate);
   ReadMemory(&fields, &device);
   if (fields.Has("link_bandwidth")) {
     device.link.bandwidth = fields.Number("link_bandwidth", kLeastBandwidth);

@@ -1,7 +1,6 @@
 #include "partitioner/costs/profile.h"
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/json_text.h"
 #include "partitioner/costs/json_fields.h"
+#include "partitioner/costs/link_limits.h"
 #include "partitioner/costs/model_json.h"
 
 namespace sluice {
@@ -18,7 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "sluice profile";
 constexpr int64_t kVersion = 1;
-constexpr double kPositive = std::numeric_limits<double>::min();
 
 void PutTiming(const char* name, const Timing& timing, Json* json) {
   (*json)[absl::StrCat(name, "_seconds")] = timing.median;
@@ -134,9 +133,10 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
 
 Link ReadLink(JsonFields* fields) {
   Link link;
-  link.latency = fields->Number("link_latency");
+  link.latency = fields->Number("link_latency", 0, kMostLatency);
   // JSON has no infinity: a transport that hands buffers over has no bandwidth to state.
-  if (fields->Has("link_bandwidth")) link.bandwidth = fields->Number("link_bandwidth", kPositive);
+  if (fields->Has("link_bandwidth"))
+    link.bandwidth = fields->Number("link_bandwidth", kLeastBandwidth);
   return link;
 }
 

@@ -430,6 +430,15 @@ TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   json = good;
   json["version"] = 2;
   EXPECT_THAT(error(json), HasSubstr("field 'version'"));
+  // Messages that take no finite time.
+  json = good;
+  json["link_latency"] = 1e308;
+  EXPECT_THAT(error(json),
+              HasSubstr("field 'link_latency' is 1e+308; expected a number of at most 1e+06"));
+  json = good;
+  json["link_bandwidth"] = 1e-300;
+  EXPECT_THAT(error(json),
+              HasSubstr("field 'link_bandwidth' is 1e-300; expected a number of at least 1"));
   EXPECT_FALSE(ParseProfile("[]", "p.json").ok());
   EXPECT_FALSE(ParseProfile("", "p.json").ok());
   EXPECT_FALSE(IsProfile("{\"model_type\": \"gpt2\"}"));
@@ -506,6 +515,17 @@ TEST(Device, EfficienciesAreReadAndWritten) {
   EXPECT_THAT(error(R"("product_efficiency":0)"), HasSubstr("field 'product_efficiency' is 0"));
   EXPECT_THAT(error(R"("kernel_overhead":-1)"), HasSubstr("field 'kernel_overhead' is -1"));
   EXPECT_THAT(error(R"("memory_bytes":1e300)"), HasSubstr("field 'memory_bytes' is 1e+300"));
+  // Numbers whose times would not be finite.
+  EXPECT_THAT(
+      error(R"("memory_efficiency":1e-300)"),
+      HasSubstr("field 'memory_efficiency' is 1e-300; expected a number of at least 1e-06"));
+  EXPECT_THAT(error(R"("product_half_size":1e308)"),
+              HasSubstr("field 'product_half_size' is 1e+308; expected a number of at most 1e+09"));
+  EXPECT_THAT(error(R"("kernel_overhead":1e308)"),
+              HasSubstr("field 'kernel_overhead' is 1e+308; expected a number of at most 1e+06"));
+  EXPECT_THAT(
+      std::string(ParseDevice(R"({"name":"x","fp32_flops":1e-300})", "x.json").status().message()),
+      HasSubstr("x.json: field 'fp32_flops' is 1e-300; expected a number of at least 1"));
 }
 
 }  // namespace
