@@ -24,12 +24,12 @@ namespace {
 // The largest number of defects that are listed.
 constexpr int kMostDefects = 10000;
 
-// Reads `flags` and then the positional argument `first` with the options of `app`.
-absl::Status Parse(CLI::App& app, const std::string& first, const Flags& flags) {
+// Reads `flags` and then the positional arguments with the options of `app`.
+absl::Status Parse(CLI::App& app, const std::vector<std::string>& positional, const Flags& flags) {
   CheckFlagValues(app);
   Flags words = flags;
   words.push_back("--");  // so that no name is taken for a flag
-  words.push_back(first);
+  words.insert(words.end(), positional.begin(), positional.end());
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
     app.parse(std::move(words));
@@ -44,7 +44,7 @@ absl::StatusOr<ShowQuestion> ReadShow(const std::string& what, const Flags& word
   CLI::App app;
   ScheduleFlags flags;
   AddShowFlags(app, flags);
-  if (absl::Status status = Parse(app, what, words); !status.ok()) return status;
+  if (absl::Status status = Parse(app, {what}, words); !status.ok()) return status;
   absl::StatusOr<ShowQuestion> question = ReadShowQuestion(flags);
   if (!question.ok() || !costs) return question;
   absl::StatusOr<GivenCosts> given = GivenCosts::FromJson(*costs, "costs");
@@ -108,6 +108,21 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
   return Priced({.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}}, asked);
 }
 
+absl::Status CheckComparison(const std::vector<std::string>& names, const Flags& flags,
+                             const CostsText& costs) {
+  CLI::App app;
+  ScheduleFlags read;
+  AddCompareFlags(app, read);
+  if (absl::Status status = Parse(app, names, flags); !status.ok()) return status;
+  const absl::StatusOr<CompareQuestion> question = ReadCompareQuestion(read);
+  if (!question.ok()) return question.status();
+  if (costs) {
+    const absl::StatusOr<GivenCosts> given = GivenCosts::FromJson(*costs, "costs");
+    if (!given.ok()) return given.status();
+  }
+  return names.empty() ? absl::OkStatus() : CheckTaken(names, question->asked);
+}
+
 absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::string& name,
                                         const Flags& flags, const CostsText& costs) {
   const absl::StatusOr<ShowQuestion> question = ReadShow(name, flags, costs);
@@ -157,7 +172,7 @@ absl::StatusOr<PlanAnswer> AskPlan(const std::string& model, const Flags& words,
   CLI::App app;
   PlanFlags flags;
   AddPlanFlags(app, &flags);
-  if (absl::Status status = Parse(app, model, words); !status.ok()) return status;
+  if (absl::Status status = Parse(app, {model}, words); !status.ok()) return status;
   absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return question.status();
   question->stop = stop;

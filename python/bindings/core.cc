@@ -16,6 +16,7 @@
 #include "partitioner/planning/file/plan_file.h"
 #include "python/bindings/ask.h"
 #include "python/bindings/interruptible.h"
+#include "python/bindings/timetable_state.h"
 #include "schedules/csv.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
@@ -23,7 +24,6 @@
 #include "tools/schedule/answer/schedule_list.h"
 #include "tools/schedule/answer/schedule_report.h"
 #include "tools/schedule/timetable/priced_timetable.h"
-#include "tools/schedule/timetable/schedule_names.h"
 
 namespace sluice::python {
 namespace {
@@ -192,12 +192,14 @@ std::string PlanText(const PlanAnswer& answer) {
 
 SharedTimetable PlanTable(const PlanAnswer& answer) { return Shared(TimetableOf(answer.plan)); }
 
-// Raises where none of the schedules has groups.
-void CheckGroup(const std::vector<std::string>& names, int group) {
-  ScheduleQuestion asked;
-  asked.group = group;
-  if (absl::Status status = CheckTaken(names, asked); !status.ok())
+void CheckCompared(const std::vector<std::string>& names, const Flags& flags,
+                   const CostsText& costs) {
+  if (absl::Status status = CheckComparison(names, flags, costs); !status.ok())
     Raise(ExitCodeOf(status), std::string(status.message()));
+}
+
+SharedTimetable Restore(const std::string& state) {
+  return Shared(Value(WithoutLock([&] { return TimetableOfState(state); })));
 }
 
 void AddTimetable(py::module_& module) {
@@ -220,6 +222,7 @@ void AddTimetable(py::module_& module) {
       .def("html", Html, Free())
       .def("trace", Trace, Free())
       .def("csv", Csv, Free())
+      .def("state", TimetableState, Free())
       .def("comms_csv",
            [](const AskedTimetable& it, const std::string& torch, int max_active_stages) {
              return Value(WithoutLock([&] { return CommsCsv(it, torch, max_active_stages); }));
@@ -247,7 +250,8 @@ PYBIND11_MODULE(_core, module) {
   module.def("plan_flags", PlanFlagNames);
   module.def("comparison", ComparisonOf);
   module.def("catalogue", [] { return JsonText(CatalogueJson()); });
-  module.def("check_group", CheckGroup);
+  module.def("check_compared", CheckCompared);
+  module.def("restore", Restore);
   module.def("op_names", OpNames);
 }
 

@@ -231,10 +231,7 @@ class Timetable:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         # A CSV says neither the costs, nor the placement, nor which ranks share a stage.
-        raise TypeError(
-            f"{self.name}: a timetable cannot be pickled; send a Plan, or what sluice.schedule was "
-            "asked, or to_csv() for sluice.read_csv, with the costs"
-        )
+        return (_restored, (self._core.state(),))
 
     def __str__(self) -> str:
         return self.to_text() if self._core.sound else repr(self)
@@ -269,6 +266,11 @@ class Timetable:
             f'<img style="max-width:100%" alt="{html.escape(repr(self)[1:-1])}" '
             f'src="data:image/svg+xml;base64,{picture}">'
         )
+
+
+def _restored(state: str) -> Timetable:
+    """A timetable that was pickled."""
+    return Timetable(_core.restore(state))
 
 
 def _say(defect: Defect) -> str:
@@ -451,18 +453,6 @@ class Comparison(Sequence[Timetable]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _check_taken(names: Sequence[str], group: Optional[int], searching: Mapping[str, Any]) -> None:
-    """Raises ValueError for what none of the schedules takes; where some do, the others ignore it."""
-    if group is not None and names:
-        _core.check_group(list(names), int(group))
-    for keyword, value in searching.items():
-        if value is not None and "auto" not in names:
-            raise ValueError(
-                f"{keyword} is {value!r}, which is for schedule 'auto'; name that too, or "
-                + ("give a number" if keyword == "chunks" else "leave it out")
-            )
-
-
 def compare(
     names: Optional[Sequence[str]] = None,
     *,
@@ -472,7 +462,9 @@ def compare(
     costs: Costs = None,
     memory_limit: Optional[int] = None,
     group: Optional[int] = None,
+    update_every: Optional[int] = None,
     recompute: bool = False,
+    placement: Optional[Literal["looped", "v", "bidirectional"]] = None,
     time_limit: Union[float, str, None] = None,
 ) -> Comparison:
     """Several schedules for the same ranks, micro-batches and costs.
@@ -480,9 +472,10 @@ def compare(
     Args:
         names: which; None: the whole catalogue and "auto", without those that this size or these
             limits do not allow (``Comparison.skipped`` says why).
-        ranks, micro_batches, chunks, costs, memory_limit, group, recompute, time_limit: as for
-            ``sluice.schedule``; a schedule that has no choice of chunks or groups takes its own, and
-            ``time_limit`` and chunks="auto" are for "auto" alone.
+        ranks, micro_batches, chunks, costs, memory_limit, group, update_every, recompute, placement,
+            time_limit: as for ``sluice.schedule``; a schedule that has no choice of chunks, groups or
+            updates takes its own, and ``time_limit`` and chunks="auto" are for "auto" alone. What
+            none of the schedules takes is refused.
 
     Raises:
         ValueError: as ``sluice.schedule``, for a schedule that was named; without names where none
@@ -495,15 +488,20 @@ def compare(
         "chunks": chunks,
         "memory_limit": memory_limit,
         "group": group,
+        "update_every": update_every,
         "recompute": recompute,
+        "placement": placement,
     }
     # What only auto takes: the others have nothing to search for.
     searching: Dict[str, Any] = {"time_limit": time_limit}
     if chunks == "auto":
         searching["chunks"] = keywords.pop("chunks")
     asked = [names] if isinstance(names, str) else None if names is None else list(names)
-    if asked is not None:
-        _check_taken(asked, group, searching)
+    if asked == []:
+        raise ValueError("names is empty; name a schedule, or leave names out for all of them")
+    # What is wrong with the question is no fault of the schedules that cannot be had.
+    flag, text = _flags.costs(costs)
+    _core.check_compared(asked or [], _flags.flags({**keywords, **searching, **flag}), text)
     rows: List[Union[Timetable, Tuple[str, Infeasible]]] = []
     skipped: Dict[str, str] = {}
     first: Optional[Exception] = None
@@ -515,8 +513,7 @@ def compare(
             rows.append((name, error))
             first = first or error
         except ValueError as error:
-            # A bad time limit is the question's fault, although only auto is asked with it.
-            if asked is not None or "time_limit" in str(error):
+            if asked is not None:
                 raise
             skipped[name] = str(error)
             first = first or error

@@ -202,13 +202,55 @@ def test_check_lists_what_the_command_line_lists(command_line, tmp_path):
     assert "defects" in repr(table) and "<li>" in table._repr_html_()
 
 
-def test_a_copy_is_the_timetable_and_a_pickle_is_refused():
+def everything_of(table):
+    """All that a timetable says of itself."""
+    if table.check():
+        return table.check(), table.to_csv(), repr(table)
+    numbers = table.makespan, table.lower_bound, table.gap, table.peak_bytes, table.to_numpy().tolist()
+    drawings = table.to_text(), table.to_svg(), table.to_html(), table.to_trace()
+    return table.to_json(actions=True), table.to_csv(), numbers, drawings
+
+
+BYTES = {"F": [1, 2.5], "B": [2, 1 / 3], "send": 0.1, "activation_bytes": [5, 6], "device_memory": [9e9, 1e9]}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        sluice.schedule("1f1b", ranks=2, micro_batches=3, costs=BYTES, memory_limit=2),
+        sluice.schedule("auto", ranks=3, micro_batches=4, chunks="auto", costs="F=1,I=2,W=0.3,send=0.1"),
+        sluice.schedule("auto", ranks=2, micro_batches=6, chunks=2, placement="v", memory_limit=5),
+        sluice.schedule("chimera", ranks=4, micro_batches=4),
+        sluice.schedule("dualpipev", ranks=2, micro_batches=4, costs="overlap=2"),
+        sluice.schedule("pipedream-2bw", ranks=2, micro_batches=8, update_every=4),
+        sluice.schedule("1f1b", micro_batches=6, stage_replicas=[2, 1]),
+        sluice.schedule("1f1b", ranks=2, micro_batches=2, costs="F=0,B=0"),
+        sluice.schedule("gpipe", ranks=2, micro_batches=2, recompute=True),
+        sluice.read_csv("0F0,0B0\r\n"),
+        sluice.read_csv("0F0,0F0\n,1B0\n"),
+        sluice.plan("gpt2", devices=2, device="a100", global_batch=8).timetable,
+    ],
+    ids=lambda table: table.name,
+)
+def test_a_copy_is_the_timetable_and_a_pickle_makes_the_same(table):
+    assert copy.copy(table) is table and copy.deepcopy(table) is table
+    assert everything_of(pickle.loads(pickle.dumps(table))) == everything_of(table)
+
+
+def test_comparisons_are_copied_and_pickled():
     lines = sluice.compare(["1f1b", "auto"], ranks=2, micro_batches=3)
-    for table in lines:
-        assert copy.copy(table) is table and copy.deepcopy(table) is table
-        with pytest.raises(TypeError, match=f"{table.name}: a timetable cannot be pickled; send a Plan"):
-            pickle.dumps(table)
-    assert str(copy.deepcopy(lines)) == str(lines)
+    assert str(copy.deepcopy(lines)) == str(lines) == str(pickle.loads(pickle.dumps(lines)))
+
+
+def test_a_state_that_is_none_is_refused():
+    function, (state,) = sluice.schedule("1f1b", ranks=2, micro_batches=3).__reduce__()
+    for wrong, why in (
+        (state.replace('"format":1', '"format":2'), "of another version of sluice"),
+        (state.replace('"makespan"', '"makespam"'), "not whole: .*makespan"),
+        (state[:-1], "not valid JSON"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            function(wrong)
 
 
 def test_a_notebook_shows_it():
@@ -256,6 +298,21 @@ def test_compare_recomputes_as_the_command_line(command_line, names):
     assert str(lines) == command_line.output(*words, "--recompute")
 
 
+@pytest.mark.parametrize("names", [["1f1b", "zbv", "auto"], []], ids=["named", "all"])
+def test_compare_places_as_the_command_line(command_line, names):
+    lines = sluice.compare(names or None, ranks=2, micro_batches=4, placement="v")
+    words = ["schedule", "compare", *names, "-p", "2", "-m", "4", "--placement", "v"]
+    assert str(lines) == command_line.output(*words)
+    assert names or "interleaved" in lines.skipped
+
+
+def test_compare_gives_updates_to_those_that_take_them(command_line):
+    names = ["1f1b", "pipedream-2bw"]
+    lines = sluice.compare(names, ranks=2, micro_batches=8, update_every=4)
+    words = ["schedule", "compare", *names, "-p", "2", "-m", "8", "--update-every", "4"]
+    assert str(lines) == command_line.output(*words)
+
+
 def test_compare_refuses_what_none_of_the_schedules_takes(command_line):
     size = dict(ranks=2, micro_batches=4)
     message = "group 2: none of 1f1b, gpipe has groups; leave group out"
@@ -266,10 +323,20 @@ def test_compare_refuses_what_none_of_the_schedules_takes(command_line):
     assert code == 2 and message.replace("group 2", "--group 2").replace("leave ", "leave --") in err
     with pytest.raises(ValueError, match="did you mean '1f1b'"):
         sluice.compare(["1f2b"], group=2, **size)
-    with pytest.raises(ValueError, match="time_limit is 3, which is for schedule 'auto'; name that"):
+    with pytest.raises(ValueError, match="time_limit limits the search of schedule auto"):
         sluice.compare(["1f1b"], time_limit=3, **size)
-    with pytest.raises(ValueError, match="chunks is 'auto', which is .* or give a number"):
+    with pytest.raises(ValueError, match="chunks auto is for schedule auto; give a number"):
         sluice.compare(["1f1b"], chunks="auto", **size)
+    with pytest.raises(ValueError, match="chunks 2: none of 1f1b, gpipe has a choice of chunks; leave"):
+        sluice.compare(["1f1b", "gpipe"], chunks=2, **size)
+    with pytest.raises(ValueError, match="update_every 2: none of 1f1b, auto chooses when weights"):
+        sluice.compare(["1f1b", "auto"], update_every=2, **size)
+    with pytest.raises(ValueError, match="places its stages itself, not as placement v says"):
+        sluice.compare(["interleaved"], placement="v", **size)
+    with pytest.raises(ValueError, match="names is empty; name a schedule"):
+        sluice.compare([], **size)
+    with pytest.raises(ValueError, match="costs: line 1, column 2: not valid|costs: .*expected"):
+        sluice.compare(costs={"F": float("nan"), "I": [1]}, **size)
     with pytest.raises(ValueError, match="time_limit: .*soon"):
         sluice.compare(time_limit="soon", **size)
     with pytest.raises(ValueError, match="RECOMPUTE has no effect without recompute"):
