@@ -37,10 +37,12 @@ def _plain(value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     value = _plain(value)
+    if isinstance(value, bool):
+        value = int(value)  # within a list or a dict, as in {"rslora": True}
     if isinstance(value, Mapping):
         return ",".join(f"{key}={_text(key, item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return ",".join(_text("", item) for item in value)
+        return ",".join(_text(f"an item of {name}", item) for item in value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
     if isinstance(value, (int, float)):

@@ -48,7 +48,7 @@ _KINDS = {
 }
 
 # Flags of `sluice plan` that say where and how its answer is printed.
-_PRINTING = ("format", "json", "output")
+_PRINTING = ("format", "json", "output", "title", "width")
 
 
 class Plan:
@@ -282,7 +282,7 @@ def _check(flags: Mapping[str, Any]) -> None:
     for name in flags:
         if name in _PRINTING:
             raise ValueError(
-                f"{name} is for the command line; the plan that is returned has to_json()"
+                f"{name} is for the command line; the plan that is returned has to_json() and to_svg()"
             )
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)

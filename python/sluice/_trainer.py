@@ -28,6 +28,10 @@ _ELSEWHERE = {
     "no_save": "nothing is saved unless save is given",
     "resume_or_start": "give resume where there is something to resume",
 }
+# Flags that name what is written, and what it is: True names nothing.
+_WRITTEN = {"save": "a folder", "log": "a file", "tensorboard": "a folder", "trace": "a file"}
+# Flags that the command line may turn on where they are not given, and turns off with --no-.
+_NEGATABLE = ("pack", "cuda_graphs")
 
 
 class Step(Record):
@@ -167,6 +171,9 @@ class Trainer:
         for name, instead in _ELSEWHERE.items():
             if name in flags:
                 raise ValueError(f"sluice.Trainer has no keyword '{name}': {instead}")
+        for name, what in _WRITTEN.items():
+            if flags.get(name) is True:
+                raise ValueError(f"{name} is True; expected the path of {what}, or leave it out")
         if data is None:
             raise ValueError("data is missing; give a path, tokens, texts or an input function")
         self._program: Optional[Program] = None
@@ -187,6 +194,7 @@ class Trainer:
             "resume": resume,
             "steps": steps,
             **flags,
+            **{f"no_{name}": True for name in _NEGATABLE if flags.get(name) is False},
         }
         self._start()
 

@@ -107,13 +107,13 @@ def test_numbers_without_units_are_base_units(command_line):
         bandwidth=12e9,
         latency=5e-6,
         time_limit=60,
-        lora={"r": 8, "alpha": 16, "targets": "all-linear"},
+        lora={"r": 8, "alpha": 16, "rslora": True, "targets": "all-linear"},
         gap=0.01,
         tied=False,
         cluster=None,
     )
     words = "--devices 4 --device h100 --memory 8GiB --bandwidth 12GB/s --latency 5us --gap 1%".split()
-    words += ["--lora", "r=8,alpha=16,targets=all-linear", "--time-limit", "60s"]
+    words += ["--lora", "r=8,alpha=16,rslora=1,targets=all-linear", "--time-limit", "60s"]
     assert plan.to_json() == command_line.output("plan", "gpt2", *words, "--json")
 
 
