@@ -20,7 +20,8 @@ constexpr int64_t kVocab = 51200;  // GPT-2's, padded as Megatron-LM pads it
 constexpr int64_t kMostLayers = 4096, kMostHidden = 1 << 18, kMostHeads = 1 << 12;
 constexpr int64_t kMostSeq = 1 << 17, kMostVocab = 1 << 22, kMostBatch = 1 << 20;
 constexpr int64_t kMostMicroBatch = 1 << 12, kMostRanks = 1 << 15;
-constexpr double kMostSeconds = 1e9;
+// No step is shorter, and predictions are divided by it.
+constexpr double kLeastSeconds = 1e-6, kMostSeconds = 1e9;
 
 constexpr const char* kNeeded[] = {"params_b",     "layers",      "hidden", "heads", "seq_len",
                                    "global_batch", "micro_batch", "tp",     "dp",    "pp"};
@@ -78,10 +79,12 @@ class Row {
   }
   double Seconds(absl::string_view column, double unit) {
     double value = 0;
-    if (absl::SimpleAtod(*Find(column), &value) && value > 0 && value <= kMostSeconds) {
+    if (absl::SimpleAtod(*Find(column), &value) && value * unit >= kLeastSeconds &&
+        value * unit <= kMostSeconds) {
       return value * unit;
     }
-    Fail(column, "expected a time above 0");
+    Fail(column,
+         absl::StrCat("expected a time from ", kLeastSeconds / unit, " to ", kMostSeconds / unit));
     return 1;
   }
   void Fail(absl::string_view column, absl::string_view expected) {

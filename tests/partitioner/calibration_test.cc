@@ -86,6 +86,10 @@ TEST(MeasuredSteps, NameLineAndColumn) {
   EXPECT_THAT(with("2048,16,", "2048,15,"), HasSubstr("column heads: '15'"));
   EXPECT_THAT(with(",500", ",-1"), HasSubstr("column iteration_ms: '-1'; expected a time"));
   EXPECT_THAT(with(",500", ",nan"), HasSubstr("column iteration_ms"));
+  // Errors are relative to it: none would be finite.
+  EXPECT_THAT(with(",500", ",1e-320"),
+              HasSubstr("column iteration_ms: '1e-320'; expected a time from 0.001 to 1e+12"));
+  EXPECT_THAT(with(",500", ",1e13"), HasSubstr("'1e13'; expected a time from 0.001 to 1e+12"));
   EXPECT_THAT(with(",2,4,2,", ",99999999999999999999,4,2,"), HasSubstr("column tp"));
 }
 
