@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "partitioner/bounds/stage_bound.h"
+
 namespace sluice {
 namespace {
 
@@ -69,7 +71,8 @@ double AnyCuts::NodeSeconds() const {
   const bool count_ancestors = graph.nodes.size() <= kMostNodes;
   const size_t words = count_ancestors ? (graph.nodes.size() + kBits - 1) / kBits : 0;
   std::vector<uint64_t> ancestors(graph.nodes.size() * words);  // [node][word]
-  const double chained = problem_.timetable->splits_backward() ? 0.5 : 1;
+  const bool splits = problem_.timetable->splits_backward();
+  const double input_grad = splits ? 0.5 : 1;
   const double micro_batches = problem_.timetable->micro_batches;
   double most = 0;
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
@@ -88,9 +91,11 @@ double AnyCuts::NodeSeconds() const {
       back += nodes_[other].backward;
     }
     const auto& [forward, backward] = nodes_[node];
-    const double weights = micro_batches * (1 - chained) * backward;
-    most = std::max(most, there + micro_batches * (forward + chained * backward) +
-                              std::max(weights, chained * back));
+    const StageWaits waits = {.in = there,
+                              .chained = micro_batches * (forward + input_grad * backward),
+                              .weights = micro_batches * (1 - input_grad) * backward,
+                              .out = input_grad * back};
+    most = std::max(most, StageBound(waits, splits));
   }
   return most;
 }

@@ -2,29 +2,32 @@
 
 #include <algorithm>
 
+#include "partitioner/bounds/stage_bound.h"
+
 namespace sluice {
 namespace {
 
-// What a step takes at least because of one stage: it works on every micro-batch, the first of
-// which comes through all before it, and the gradient of the last goes back through that. Only W,
-// where it is an action of its own, may run meanwhile.
-class StageBound {
+// StageBound of every choice.
+class ChoiceBounds {
  public:
-  explicit StageBound(const GraphStepProblem& problem)
+  explicit ChoiceBounds(const GraphStepProblem& problem)
       : work_(*problem.work),
         micro_batches_(problem.timetable->micro_batches),
-        input_grad_(problem.timetable->splits_backward() ? 0.5 : 1) {}
+        splits_(problem.timetable->splits_backward()) {}
 
   double Seconds(int from, const GraphChoice& choice) const {
-    const double chained = micro_batches_ * (choice.forward + input_grad_ * choice.backward);
-    const double weights = micro_batches_ * (1 - input_grad_) * choice.backward;
-    return work_.forward[from] + chained + std::max(weights, input_grad_ * work_.backward[from]);
+    const double input_grad = splits_ ? 0.5 : 1;  // the share of the backward that others wait for
+    return StageBound({.in = work_.forward[from],
+                       .chained = micro_batches_ * (choice.forward + input_grad * choice.backward),
+                       .weights = micro_batches_ * (1 - input_grad) * choice.backward,
+                       .out = input_grad * work_.backward[from]},
+                      splits_);
   }
 
  private:
   const GraphWork& work_;
   int micro_batches_;
-  double input_grad_;  // the share of the backward that is I, or of a B that is whole all of it
+  bool splits_;
 };
 
 }  // namespace
@@ -54,7 +57,7 @@ ListedChoices GraphChoices::Build(const GraphStepProblem& problem, const GraphLe
 bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths& lengths,
                             const ChainMean& chain, int stage, double cutoff, int64_t most) {
   const GraphWork& work = *problem.work;
-  const StageBound stage_bound(problem);
+  const ChoiceBounds bounds(problem);
   const Link link = problem.LinkAfter(stage);
   const std::vector<int>& ends = sets_[stage + 1];
   for (size_t i = 0; i < sets_[stage].size(); ++i) {
@@ -68,7 +71,7 @@ bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths&
       choice.forward = work.forward[to] - work.forward[from];
       choice.backward = work.backward[to] - work.backward[from];
       choice.send = link.Seconds(work.sets.cut_bytes(to));
-      choice.bound = std::max(stage_bound.Seconds(from, choice),
+      choice.bound = std::max(bounds.Seconds(from, choice),
                               lengths.from(stage, from) + choice.Seconds(chain.stages[stage]) +
                                   lengths.to(stage + 1, to));
       if (!(choice.bound < cutoff) || !work.sets.Inside(from, to)) continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "partitioner/bounds/stage_bound.h"
+
 namespace sluice {
 namespace {
 
@@ -12,12 +14,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // that fits.
 constexpr int64_t kMostChoices = 4'000'000;
 
-// What a step takes at least because of one stage: its rank works on every micro-batch, the first
-// of which must come through all layers before, and the gradient of the last must go back through
-// them. Only the weight gradients, where they are actions of their own, may run meanwhile.
-class StageBound {
+// StageBound of every choice.
+class ChoiceBounds {
  public:
-  explicit StageBound(const PartitionProblem& problem)
+  explicit ChoiceBounds(const PartitionProblem& problem)
       : micro_batches_(problem.timetable->micro_batches),
         splits_(problem.timetable->splits_backward()) {
     const std::vector<const CostTable*> tables = problem.machines.tables();
@@ -36,11 +36,12 @@ class StageBound {
   }
 
   double Seconds(const LayerChoice& choice) const {
-    const double chained = micro_batches_ * (choice.forward + choice.input_grad);
-    const double weights = micro_batches_ * choice.weight_grad;
-    const double in = forward_[choice.from], out = back_[choice.from];
-    if (splits_) return in + chained + std::max(weights + choice.tail, out);
-    return in + chained + weights + std::max(choice.tail, out);
+    return StageBound({.in = forward_[choice.from],
+                       .chained = micro_batches_ * (choice.forward + choice.input_grad),
+                       .weights = micro_batches_ * choice.weight_grad,
+                       .tail = choice.tail,
+                       .out = back_[choice.from]},
+                      splits_);
   }
 
  private:
@@ -64,7 +65,7 @@ LayerChoice MakeChoice(const PartitionProblem& problem, int stage, int first, in
 
 LayerChoices::LayerChoices(const PartitionProblem& problem, const Feasible& feasible,
                            double cutoff) {
-  const StageBound stage_bound(problem);
+  const ChoiceBounds bounds(problem);
   const int stages = problem.stages(), layers = problem.layer_count();
   const std::vector<int> cuts(stages + 1, layers + 1);
   Reset(cuts);
@@ -77,7 +78,7 @@ LayerChoices::LayerChoices(const PartitionProblem& problem, const Feasible& feas
         double fastest = kInfinity;
         for (Recompute policy : feasible.Policies(stage, first, end)) {
           LayerChoice choice = MakeChoice(problem, stage, first, end, policy);
-          choice.bound = stage_bound.Seconds(choice);
+          choice.bound = bounds.Seconds(choice);
           fastest = std::min(fastest, choice.bound);
           if (choice.bound < cutoff) Add(stage, choice);
         }

@@ -17,6 +17,10 @@ inline constexpr int64_t kMostLayers = 1 << 12;
 inline constexpr int64_t kWidest = 1 << 18;
 inline constexpr int64_t kMostIds = 1 << 24;
 
+// What a block sees, in "layer_types" and in Gemma 3's "rope_parameters": all tokens, or a window.
+inline constexpr char kGlobalAttention[] = "full_attention";
+inline constexpr char kLocalAttention[] = "sliding_attention";
+
 struct FamilyDefaults {
   int64_t heads = 0;     // 0: must be said, as the two below
   int64_t kv_heads = 0;  // 0: as many as heads

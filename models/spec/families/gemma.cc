@@ -128,7 +128,7 @@ void ReadGemma3(FieldReader& reader, DecoderConfig* config) {
 void WriteGemma3(const DecoderConfig& config, OrderedJson* to) {
   const Rope local = config.local_rope.value_or(Rope{});
   WriteLaterGemma(config, kGemma3, to)["rope_parameters"] = {
-      {"full_attention", RopeJson(config.rope)}, {"sliding_attention", RopeJson(local)}};
+      {kGlobalAttention, RopeJson(config.rope)}, {kLocalAttention, RopeJson(local)}};
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "models/spec/families/common.h"
 
 namespace sluice {
@@ -11,8 +12,6 @@ using OrderedJson = nlohmann::ordered_json;
 // Far beyond what any model has; all results of rope.h are finite within them.
 constexpr double kLeastTheta = 2, kMostTheta = 1e18;
 constexpr double kSmallest = 1e-6, kLargest = 1e6;
-constexpr char kGlobal[] = "full_attention";
-constexpr char kLocal[] = "sliding_attention";
 
 void ReadLlama3(FieldReader& reader, Rope* rope) {
   double& low = rope->low_frequency_factor;
@@ -46,7 +45,7 @@ RopeScaling ReadScaling(FieldReader& reader) {
 // What turns a part of a head only, sections of it apart, or each kind of block in its own way.
 void RefuseOtherRotations(FieldReader& reader) {
   reader.OneOf("partial_rotary_factor", {1});
-  for (const char* other : {"mrope_section", kGlobal, kLocal}) {
+  for (const char* other : {"mrope_section", kGlobalAttention, kLocalAttention}) {
     if (reader.Has(other)) reader.Fail(other, "a model without it");
   }
 }
@@ -95,10 +94,11 @@ void ReadRopesOfGemma3(FieldReader& reader, DecoderConfig* config) {
     if (reader.Has("rope_scaling")) reader.Fail("rope_scaling", "none beside rope_parameters");
     reader.Within("rope_parameters", [&](FieldReader& both) {
       for (const char* flat : {"rope_type", "type", "rope_theta", "factor"}) {
-        if (both.Has(flat)) both.Fail(flat, "it in full_attention and in sliding_attention");
+        if (both.Has(flat))
+          both.Fail(flat, absl::StrCat("it in ", kGlobalAttention, " and in ", kLocalAttention));
       }
-      read(both, kGlobal, &config->rope);
-      read(both, kLocal, &local);
+      read(both, kGlobalAttention, &config->rope);
+      read(both, kLocalAttention, &local);
     });
   } else {
     read(reader, "rope_scaling", &config->rope);

@@ -10,8 +10,6 @@ namespace sluice {
 namespace {
 
 constexpr char kField[] = "layer_types";
-constexpr char kGlobal[] = "full_attention";
-constexpr char kLocal[] = "sliding_attention";
 
 std::vector<bool> ReadGlobalBlocks(FieldReader& reader, size_t layers) {
   std::vector<std::string> types;
@@ -21,10 +19,10 @@ std::vector<bool> ReadGlobalBlocks(FieldReader& reader, size_t layers) {
   }
   std::vector<bool> global;
   for (const std::string& type : types) {
-    if (type != kGlobal && type != kLocal) {
-      reader.Fail(kField, absl::StrCat(kGlobal, " and ", kLocal, " alone"));
+    if (type != kGlobalAttention && type != kLocalAttention) {
+      reader.Fail(kField, absl::StrCat(kGlobalAttention, " and ", kLocalAttention, " alone"));
     }
-    global.push_back(type == kGlobal);
+    global.push_back(type == kGlobalAttention);
   }
   return global;
 }
@@ -49,7 +47,7 @@ void ReadLayerTypes(FieldReader& reader, absl::FunctionRef<bool(int64_t block)> 
   const bool none = std::find(global.begin(), global.end(), true) == global.end();
   if (config->window == 0 && !all) {
     reader.Fail(reader.Has(kField) ? kField : "sliding_window",
-                absl::StrCat("a sliding_window where a block has ", kLocal));
+                absl::StrCat("a sliding_window where a block has ", kLocalAttention));
   }
   if (all) config->window = 0;
   if (!all && !none) config->global_blocks = std::move(global);
@@ -58,7 +56,7 @@ void ReadLayerTypes(FieldReader& reader, absl::FunctionRef<bool(int64_t block)> 
 nlohmann::ordered_json LayerTypesJson(const DecoderConfig& config) {
   nlohmann::ordered_json types = nlohmann::ordered_json::array();
   for (int64_t block = 0; block < config.layers; ++block) {
-    types.push_back(config.HasWindow(block) ? kLocal : kGlobal);
+    types.push_back(config.HasWindow(block) ? kLocalAttention : kGlobalAttention);
   }
   return types;
 }
