@@ -119,12 +119,17 @@ absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation
 }
 
 absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers) {
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // but those of what is tied, which has another one
+  std::vector<const ParameterDecl*> tied;
   bool trained = false;
   for (const LayerDecl& layer : layers) {
     for (const ParameterDecl& parameter : layer.parameters) {
-      names.push_back(parameter.name);
       trained = trained || !parameter.frozen;
+      if (parameter.tied_to.empty()) {
+        names.push_back(parameter.name);
+      } else {
+        tied.push_back(&parameter);
+      }
     }
   }
   const auto named = [&names](const std::string& pattern) {
@@ -134,6 +139,12 @@ absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerD
   };
   for (const std::string& pattern : adaptation.freeze) {
     if (named(pattern)) continue;
+    for (const ParameterDecl* parameter : tied) {
+      if (!MatchesPattern(pattern, parameter->name)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--freeze ", pattern, " has no effect: ", parameter->name,
+          " is tied, and trained or frozen with ", parameter->tied_to, "; name that instead"));
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("--freeze ", pattern,
                      " names no parameter of the model; expected a pattern of names such "

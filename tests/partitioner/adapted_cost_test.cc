@@ -389,6 +389,11 @@ TEST(AdaptedPlans, NameWhatCannotBeTrainedSo) {
   EXPECT_THAT(message("llama-3.1-8b", nothing), HasSubstr("--lora targets=nothing: no linear map"));
   EXPECT_THAT(message("llama-3.1-8b", {.freeze = {"nothing"}}),
               HasSubstr("--freeze nothing names no parameter"));
+  EXPECT_THAT(message("gpt2", {.freeze = {"lm_head.*"}}),
+              HasSubstr("--freeze lm_head.* has no effect: lm_head.weight is tied, and trained or "
+                        "frozen with transformer.wte.weight; name that instead"));
+  EXPECT_EQ(message("llama-3.1-8b", {.freeze = {"lm_head.*"}}), "");
+  EXPECT_EQ(message("gpt2", {.freeze = {"*w*e.weight"}}), "");
   EXPECT_THAT(message("llama-3.1-8b", {.freeze = {"*"}}), HasSubstr("nothing is left to train"));
   EXPECT_THAT(message("gpt2", {.freeze = {"transformer.wte*"}}), HasSubstr("name both"));
   EXPECT_THAT(message("mixtral-8x7b", AllLinear()), HasSubstr("models that sluice trains"));
