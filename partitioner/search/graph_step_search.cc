@@ -59,7 +59,9 @@ GraphStepAnswer GraphStepSearch::Run(const SearchOptions& options) {
     BoundAnyCuts();
     best_.seconds = std::max(best_.seconds, any_cuts_bound_);
   }
-  if (best_.seconds >= Target() || cells > kMostCells) {
+  // With something to beat, no more is done than what there is time for.
+  const bool too_late = limits_.options.cutoff < kInfinity && limits_.Stopped();
+  if (best_.seconds >= Target() || cells > kMostCells || too_late) {
     Finish(best_.seconds);
     return answer_;
   }
@@ -213,14 +215,18 @@ void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double strid
   for (double& weight : weights_) weight /= sum;
 }
 
-// False when no pipeline is left, or too many to look at.
+// False when no pipeline is left, too many to look at, or no time to.
 bool GraphStepSearch::DropCuts(GraphLengths* lengths) {
   const int64_t once = 2 * lengths->pass_steps();
   if (!std::isinf(Target()) &&
       once * static_cast<int64_t>(chains_.size()) < limits_.options.budget / kShareOfMeasures) {
-    for (const ChainMean& chain : chains_) lengths->Drop(chain, Target());
-    limits_.steps += once * static_cast<int64_t>(chains_.size());
+    for (const ChainMean& chain : chains_) {
+      if (limits_.Stopped()) break;
+      lengths->Drop(chain, Target());
+      limits_.steps += once;
+    }
   }
+  if (limits_.Stopped()) return false;
   lengths->Drop(best_.mean, Target());
   limits_.steps += once;
   if (!lengths->Alive(0, 0)) {
@@ -262,7 +268,7 @@ void GraphStepSearch::Descend() {
     if (once * static_cast<int64_t>(proofs) >= limits_.options.budget / kShareOfMeasures) break;
   }
   add(best_.mean);
-  for (size_t i = 0; i + 1 < proofs; ++i) add(chains_[order[i]]);
+  for (size_t i = 0; i + 1 < proofs && !limits_.Stopped(); ++i) add(chains_[order[i]]);
   best_.seconds = std::max(best_.seconds, choices_.LeastBound(nullptr));
   if (best_.seconds >= Target()) return;
   using Path = std::vector<GraphChoice>;

@@ -162,12 +162,35 @@ TEST(GraphStepSearch, StopsWithABoundThatHolds) {
     SearchOptions options;
     options.budget = 1 + Below(random, 20'000);
     if (i % 2 == 0) options.gap = 0.1;
+    // Or a clock that is over after so many looks.
+    if (i % 3 == 0) {
+      options = SearchOptions();
+      options.stop = [looks = Below(random, 60)]() mutable { return --looks < 0; };
+    }
     const GraphStepAnswer answer = Search(trial, *sets, options);
     ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << i;
     ASSERT_GE(answer.seconds, best * (1 - kTolerance)) << i;
     if (answer.complete && best < kInfinity) {
       ASSERT_LE(answer.seconds, best * (1 + options.gap) * (1 + kTolerance)) << i;
     }
+  }
+}
+
+// With something to beat, a clock that is over ends it before anything is measured over all cuts.
+TEST(GraphStepSearch, DoesNothingOnceTheTimeIsOver) {
+  Random random(7);
+  for (int i = 0; i < 40; ++i) {
+    const Trial trial = RandomTrial(random);
+    const auto sets = Downsets::Enumerate(trial.graph, 1000);
+    ASSERT_TRUE(sets.ok());
+    const double best = BruteForce(trial.graph, trial.timetable, trial.link, trial.memory).Best();
+    if (best == kInfinity) continue;
+    SearchOptions options;
+    options.cutoff = 2 * best;
+    options.stop = [] { return true; };
+    const GraphStepAnswer answer = Search(trial, *sets, options);
+    ASSERT_EQ(answer.steps, 0) << i;
+    ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << i;
   }
 }
 
