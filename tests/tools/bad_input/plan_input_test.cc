@@ -151,7 +151,7 @@ std::vector<BadInput> PlanInputs() {
       {"NoFiniteTime",
        "plan gpt2 --devices 2 --device @/slow.json --objective bottleneck",
        kExitBadInput,
-       {"finite"}},
+       {"@/slow.json: field 'bf16_flops' is 1e-300; expected a number of at least 1"}},
       {"EndlessConfig",
        "plan /dev/zero --device h200 --devices 2",
        kExitBadInput,
