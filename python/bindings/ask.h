@@ -38,9 +38,9 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
                                            const CostsText& costs, bool one_of_several,
                                            const StopFunction& stop);
 
-// Whether `flags` go with `names`, several schedules of which each is then asked for on its own (none:
-// the whole catalogue, and auto). InvalidArgument for what is wrong with the question itself, and
-// for what none of them takes.
+// Whether `flags` go with `names`, several schedules of which each is then asked for on its own
+// (none: the whole catalogue, and auto). InvalidArgument for what is wrong with the question
+// itself, and for what none of them takes.
 absl::Status CheckComparison(const std::vector<std::string>& names, const Flags& flags,
                              const CostsText& costs);
 

@@ -8,7 +8,8 @@
 #include "python/bindings/ask.h"
 
 // A timetable as a text that other processes make the same one of (pickle): its rows, its costs and
-// what was found for them, since a CSV says neither costs, nor bounds, nor which ranks share a stage.
+// what was found for them, since a CSV says neither costs, nor bounds, nor which ranks share a
+// stage.
 namespace sluice::python {
 
 // Of a timetable without a measured run.
