@@ -195,6 +195,14 @@ struct GroupedSum {
   double* sums = nullptr;
 };
 
+// Bytes of which `hash` takes the hash.
+struct HashedTensor {
+  const void* data = nullptr;
+  int64_t bytes = 0;
+};
+// Values of its work area per tensor.
+inline constexpr int64_t kHashParts = 256;
+
 // One table of free functions per device; `dtype` is the type of every void* tensor. All sums run
 // in an order that depends only on the shape, whatever the number of threads. Tensors are row-major
 // and do not overlap unless said. Work is queued on the stream: tensors and results are read and
@@ -323,6 +331,10 @@ struct Kernels {
   void (*add_in_groups)(Stream, absl::Span<const GroupedSum> rows);
   // *finite = whether every value is.
   void (*all_finite)(Stream, DType dtype, int64_t n, const void* x, bool* finite);
+  // hashes[i] = the hash of tensors[i]: equal bytes have equal hashes, and others the same one with a
+  // probability of about 2^-64. Another kind of device may have other hashes of the same bytes.
+  // `parts` has kHashParts values per tensor, undefined before and after.
+  void (*hash)(Stream, absl::Span<const HashedTensor> tensors, uint64_t* parts, uint64_t* hashes);
   // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) +
   // weight_decay * w).
   void (*adamw)(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);

@@ -144,6 +144,11 @@ Kernels Table(MasterWeights master_weights) {
     const std::vector<GroupedSum> kept(rows.begin(), rows.end());
     FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });
   };
+  kernels.hash = [](Stream stream, absl::Span<const HashedTensor> tensors, uint64_t* parts,
+                    uint64_t* hashes) {
+    const std::vector<HashedTensor> kept(tensors.begin(), tensors.end());
+    FakeDevice::Queue(stream, [=] { Cpu().hash(Stream{}, kept, parts, hashes); });
+  };
   kernels.all_finite = Queued<&Kernels::all_finite>::Call;
   kernels.copy = Queued<&Kernels::copy>::Call;
   kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {

@@ -39,6 +39,7 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
       .block_squares = cpu::BlockSquares,
       .add_in_groups = cpu::AddInGroups,
       .all_finite = cpu::AllFinite,
+      .hash = cpu::Hash,
       .adamw = cpu::AdamW,
       .sgd = cpu::Sgd,
       .copy = cpu::Copy,

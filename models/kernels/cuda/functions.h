@@ -71,6 +71,7 @@ void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
 void BlockSquares(Stream, int64_t n, const float* x, double* sums);
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);
+void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t* parts, uint64_t* hashes);
 void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
 void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);
 void Copy(Stream, void* to, const void* from, size_t bytes);

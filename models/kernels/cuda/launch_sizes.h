@@ -70,9 +70,16 @@ inline int64_t CachedParts(int64_t keys) {
   return std::min<int64_t>(CeilDiv(keys, kCachedPartKeys), kCachedParts);
 }
 
+// Blocks of threads that hash a tensor of so many bytes; at most kHashParts of ../kernels.h.
+inline int64_t HashBlocks(int64_t bytes) {
+  constexpr int64_t kBytesOfBlock = int64_t{64} << 10, kMost = 256;
+  return std::clamp<int64_t>(CeilDiv(bytes, kBytesOfBlock), 1, kMost);
+}
+
 // What one launch is told of in its parameters, at most.
 constexpr int kOptimizerTensors = 64;  // fits into 4 KiB
 constexpr int kListedRows = 64;        // of add_in_groups; the number that fits well
+constexpr int kListedHashes = 64;      // tensors
 constexpr int kListedPairs = 256;      // frequencies of rotary positions: 1 KiB
 
 }  // namespace sluice::cuda

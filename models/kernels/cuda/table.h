@@ -40,6 +40,7 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .block_squares = BlockSquares,
       .add_in_groups = AddInGroups,
       .all_finite = AllFinite,
+      .hash = Hash,
       .adamw = AdamW,
       .sgd = Sgd,
       .copy = Copy,

@@ -86,6 +86,8 @@ const char* KernelName(KernelKind kind) {
       return "sums of squares";
     case KernelKind::kFiniteCheck:
       return "finite check";
+    case KernelKind::kHash:
+      return "hash";
     case KernelKind::kOptimizer:
       return "optimizer";
   }

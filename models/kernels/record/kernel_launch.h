@@ -54,6 +54,7 @@ enum class KernelKind : uint8_t {
   kBlockSquares,
   kSquareSums,
   kFiniteCheck,
+  kHash,  // of audits
   kOptimizer,
 };
 inline constexpr size_t kKernelKinds = static_cast<size_t>(KernelKind::kOptimizer) + 1;

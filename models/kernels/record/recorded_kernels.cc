@@ -192,6 +192,16 @@ void AllFinite(Stream, DType dtype, int64_t n, const void*, bool*) {
                      .bytes = static_cast<double>(n * SizeOf(dtype))});
 }
 
+void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t*, uint64_t*) {
+  for (size_t next = 0; next < tensors.size(); next += cuda::kListedHashes) {
+    int64_t bytes = 0;
+    for (const HashedTensor& tensor : tensors.subspan(next, cuda::kListedHashes))
+      bytes += tensor.bytes;
+    LaunchRecord::Add(
+        {.kind = KernelKind::kHash, .launches = 2, .bytes = static_cast<double>(bytes)});
+  }
+}
+
 // A weight, its gradient, and `moments`: all but the gradient are written, too.
 void Update(absl::Span<const OptimizerTensor> tensors, int moments) {
   int listed = 0;
@@ -258,6 +268,7 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .block_squares = record::BlockSquares,
       .add_in_groups = record::AddInGroups,
       .all_finite = record::AllFinite,
+      .hash = record::Hash,
       .adamw = record::AdamW,
       .sgd = record::Sgd,
       .copy = record::Copy,

@@ -103,6 +103,7 @@ constexpr KernelRate RateOf(KernelKind kind, bool wide) {
     case KernelKind::kSoftCap:
     case KernelKind::kDropout:
     case KernelKind::kScale:
+    case KernelKind::kHash:
     case KernelKind::kFill:  // not measured at large sizes: as copies
       return OfMemory(0.87);
   }

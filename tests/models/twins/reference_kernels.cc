@@ -197,6 +197,17 @@ void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
   for (int64_t i = 0; i < n; ++i) *finite = *finite && std::isfinite(Get(dtype, x, i));
 }
 
+// FNV-1a (Fowler, Noll and Vo).
+void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t*, uint64_t* hashes) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    hashes[i] = 0xcbf29ce484222325U;
+    for (int64_t at = 0; at < tensors[i].bytes; ++at) {
+      hashes[i] ^= static_cast<const unsigned char*>(tensors[i].data)[at];
+      hashes[i] *= 0x100000001b3U;
+    }
+  }
+}
+
 float WeightAt(const OptimizerTensor& t, int64_t i) {
   if (t.low_halves == nullptr) return static_cast<const float*>(t.weight)[i];
   return SplitFloat{static_cast<const uint16_t*>(t.weight)[i], t.low_halves[i]}.value();
@@ -320,6 +331,7 @@ const Kernels& ReferenceKernels() {
       .block_squares = reference::BlockSquares,
       .add_in_groups = reference::AddInGroups,
       .all_finite = reference::AllFinite,
+      .hash = reference::Hash,
       .adamw = reference::AdamW,
       .sgd = reference::Sgd,
       .copy = reference::Copy,

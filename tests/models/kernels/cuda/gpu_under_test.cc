@@ -79,6 +79,7 @@ Kernels MakeTable() {
   table.block_squares = Finished<&Kernels::block_squares>::Call;
   table.add_in_groups = Finished<&Kernels::add_in_groups>::Call;
   table.all_finite = Finished<&Kernels::all_finite>::Call;
+  table.hash = Finished<&Kernels::hash>::Call;
   table.adamw = Finished<&Kernels::adamw>::Call;
   table.sgd = Finished<&Kernels::sgd>::Call;
   table.copy = Finished<&Kernels::copy>::Call;

@@ -187,11 +187,13 @@ TEST_F(LaunchesTest, OfAStepsEnd) {
     }
     tensors.back().n = count == 65 ? 0 : 5;
     std::vector<GroupedSum> rows(count, {.n = 1, .values = In<double>(), .sums = In<double>()});
+    const std::vector<HashedTensor> hashed(count, {.data = In(), .bytes = 70'000});
     ExpectSame("end", [&](const Kernels& k) {
       k.block_squares({}, 5000, In<float>(), Out<double>());
       k.add_in_groups({}, rows);
       k.adamw({}, {}, tensors);
       k.sgd({}, {}, tensors);
+      k.hash({}, hashed, Out<uint64_t>(), Out<uint64_t>());
     });
   }
 }
