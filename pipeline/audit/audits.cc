@@ -1,7 +1,6 @@
 #include "pipeline/audit/audits.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,29 +35,44 @@ StageHashes TakeHashes(const double** words) {
   return hashes;
 }
 
-// To the same rank.
-void CopyPieces(const TensorPieces& from, const TensorPieces& to) {
-  for (size_t i = 0; i < from.count(); ++i) std::memcpy(to[i].data, from[i].data, from[i].size);
-}
+// The host's ordinary memory for tensors that travel piece by piece.
+class HostPieces {
+ public:
+  explicit HostPieces(const TensorPieces& tensors) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < tensors.count(); ++i) bytes += tensors[i].size;
+    memory_.resize(bytes);
+    std::byte* at = memory_.data();
+    for (size_t i = 0; i < tensors.count(); ++i) {
+      pieces_.Add(at, static_cast<int64_t>(tensors[i].size));
+      at += tensors[i].size;
+    }
+  }
+  const TensorPieces& pieces() const { return pieces_; }
+
+ private:
+  std::vector<std::byte> memory_;
+  TensorPieces pieces_;
+};
 
 }  // namespace
 
-Audits::Audits(RankState* state, Communicator* world, absl::Duration timeout)
+Audits::Audits(RankState* state, Communicator* world, Communicator* tensors,
+               absl::Duration timeout)
     : state_(*state),
       plan_(state->plan()),
       world_(*world),
+      tensors_(*tensors),
       timeout_(timeout),
       record_(state),
       seal_(state) {}
 
 absl::Status Audits::Begin() {
   if (!plan_.audits()) return absl::OkStatus();
-  if (state_.device().queues()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--audit ", plan_.request.audit_every, ": rank ", world_.rank(), " runs on ",
-                     state_.device().name(),
-                     ", and only what processors compute can be audited yet; leave it out"));
-  }
+  absl::Status status = record_.Open();
+  if (status.ok()) status = seal_.Open();
+  if (status.ok()) status = mirror_.Open(state_, 2 * state_.mirrored().size());
+  if (!status.ok()) return status;
   for (const int stage :
        plan_.deal.StagesOf(plan_.pipeline_rank(plan_.AuditedRank(world_.rank())))) {
     const absl::StatusOr<StageAgain*> again = Again(stage);
@@ -80,7 +94,7 @@ absl::StatusOr<StageAgain*> Audits::Again(int stage) {
 
 AuditRecord* Audits::RecordOf(int64_t step) {
   if (!plan_.audits()) return nullptr;
-  MaybeFlipWeight(world_.rank(), "memory", state_.parameters().front().weight);
+  MaybeFlipWeight(state_, "memory", state_.parameters().front().weight);
   if (!plan_.audits(step)) return nullptr;
   record_.Begin(plan_.TurnOf(world_.rank(), step));
   return &record_;
@@ -88,15 +102,15 @@ AuditRecord* Audits::RecordOf(int64_t step) {
 
 void Audits::SealWeights() {
   if (!plan_.audits()) return;
-  MaybeFlipWeight(world_.rank(), "update", state_.parameters().front().weight);
+  MaybeFlipWeight(state_, "update", state_.parameters().front().weight);
   const Timed timed(&hashing_);
   seal_.Take();
 }
 
-int Audits::BrokenWeight() {
+absl::StatusOr<int> Audits::BrokenWeight() {
   if (!plan_.audits()) return -1;
   const Timed timed(&hashing_);
-  return seal_.Broken();
+  return seal_.Broken(Instant::Now() + timeout_);
 }
 
 Audits::Work Audits::WorkOf(int rank, int64_t step, const Pass& pass,
@@ -118,8 +132,19 @@ StageHashes Audits::Claimed(const AuditTurn& turn) const {
   return claimed;
 }
 
-StageHashes Audits::Run(const Work& work, StageAgain& again, std::byte* memory) {
-  return again.Compute(memory, work.calls, world_.progress());
+absl::StatusOr<StageHashes> Audits::Run(const Work& work, StageAgain& again, std::byte* memory) {
+  absl::StatusOr<StageHashes> computed =
+      again.Compute(memory, work.calls, world_.progress(), Instant::Now() + timeout_);
+  // Where messages have failed, the work that waited for them is done all the same.
+  if (computed.ok() && state_.device().queues()) {
+    if (absl::Status failed = tensors_.failure(); !failed.ok()) return failed;
+  }
+  return computed;
+}
+
+void Audits::CopyPieces(const TensorPieces& from, const TensorPieces& to) {
+  for (size_t i = 0; i < from.count(); ++i)
+    state_.device().Copy(state_.stream(), to[i].data, from[i].data, from[i].size);
 }
 
 absl::StatusOr<Audits::Answers> Audits::ComputeAgain(int64_t step, const Work& work) {
@@ -129,11 +154,13 @@ absl::StatusOr<Audits::Answers> Audits::ComputeAgain(int64_t step, const Work& w
   if (!again.ok()) return again.status();
   auto* const memory = state_.arena().at<std::byte>(state_.step_region());
   absl::Status status = PassOn(
-      world_, {.peer = plan_.AuditorOf(rank), .pieces = record_.Tensors()},
+      tensors_, {.peer = plan_.AuditorOf(rank), .pieces = record_.Tensors()},
       {.peer = work.rank, .pieces = (*again)->Places(memory, work.calls.accumulates)}, timeout_);
   if (!status.ok()) return status;
-  const bool mirror_agrees = MirrorAgrees(work.turn, **again, memory);
-  return Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory), mirror_agrees);
+  HashMirror(work.turn, **again, memory);
+  const absl::StatusOr<StageHashes> computed = Run(work, **again, memory);
+  if (!computed.ok()) return computed.status();
+  return Gather(Claimed(plan_.TurnOf(rank, step)), *computed, MirrorAgrees());
 }
 
 absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const Pass& pass,
@@ -183,22 +210,25 @@ absl::StatusOr<Audits::Answers> Audits::Gather(const StageHashes& claimed,
 }
 
 // A mirror's weights come from gradients that the rank has sent, by updates of its own.
-bool Audits::MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::byte* memory) const {
-  const std::vector<std::vector<const void*>> weights = again.Weights(memory);
+void Audits::HashMirror(const AuditTurn& turn, const StageAgain& again, std::byte* memory) {
+  mirror_.Clear();
   // Those of the stage that are trained, in this order.
   std::vector<const ParameterView*> mirrored;
   for (const ParameterView& view : state_.mirrored()) {
     if (view.stage == turn.stage) mirrored.push_back(&view);
   }
   size_t next = 0;
-  for (size_t layer = 0; layer < weights.size(); ++layer) {
-    const std::vector<ParameterDecl>& decls = again.decl(layer).parameters;
-    for (size_t p = 0; p < decls.size() && next < mirrored.size(); ++p) {
-      if (decls[p].frozen) continue;
-      if (std::memcmp(mirrored[next++]->weight, weights[layer][p],
-                      static_cast<size_t>(decls[p].bytes())) != 0)
-        return false;
-    }
+  for (const StageAgain::Weight& weight : again.Weights(memory)) {
+    if (!weight.trained || next == mirrored.size()) continue;
+    mirror_.Add(weight.tensor.data, weight.tensor.bytes);
+    mirror_.Add(mirrored[next++]->weight, weight.tensor.bytes);
+  }
+  mirror_.Queue();
+}
+
+bool Audits::MirrorAgrees() const {
+  for (size_t i = 0; i < mirror_.size(); i += 2) {
+    if (mirror_[i] != mirror_[i + 1]) return false;
   }
   return true;
 }
@@ -299,10 +329,18 @@ int Audits::ThirdFor(const Work& work, const Answers& answers) const {
 absl::StatusOr<StageHashes> Audits::AskRank(const Work& work, int to) {
   const int rank = world_.rank();
   StageHashes computed;
+  // Ranks that are no neighbours are joined by ordinary memory alone.
   if (rank == work.rank && rank != to) {
-    absl::Status sent =
-        PassOn(world_, {.peer = to, .pieces = record_.Tensors()}, {.peer = to}, timeout_);
-    if (!sent.ok()) return sent;
+    const TensorPieces own = record_.Tensors();
+    const HostPieces brought(own);
+    CopyPieces(own, brought.pieces());
+    absl::Status sent = state_.device().Synchronize(state_.stream(), Instant::Now() + timeout_);
+    if (sent.ok())
+      sent = PassOn(world_, {.peer = to, .pieces = brought.pieces()}, {.peer = to}, timeout_);
+    if (!sent.ok()) {
+      world_.Abort(sent);  // messages use the memory until then
+      return sent;
+    }
   }
   if (rank == to) {
     const absl::StatusOr<StageAgain*> again = Again(work.turn.stage);
@@ -310,18 +348,22 @@ absl::StatusOr<StageHashes> Audits::AskRank(const Work& work, int to) {
     // The run ends here, and no rank has room for a stage that it does not audit.
     const absl::StatusOr<DeviceMemory> memory = state_.device().Allocate((*again)->bytes());
     if (!memory.ok()) return memory.status();
-    TensorPieces places = (*again)->Places(memory->data(), work.calls.accumulates);
+    const TensorPieces places = (*again)->Places(memory->data(), work.calls.accumulates);
     if (rank == work.rank) {
       CopyPieces(record_.Tensors(), places);
     } else {
+      const HostPieces brought(places);
       absl::Status received = PassOn(world_, {.peer = work.rank},
-                                     {.peer = work.rank, .pieces = std::move(places)}, timeout_);
+                                     {.peer = work.rank, .pieces = brought.pieces()}, timeout_);
       if (!received.ok()) {
         world_.Abort(received);  // messages use the memory until then
         return received;
       }
+      CopyPieces(brought.pieces(), places);
     }
-    computed = Run(work, **again, memory->data());
+    const absl::StatusOr<StageHashes> run = Run(work, **again, memory->data());
+    if (!run.ok()) return run.status();
+    computed = *run;
   }
   const absl::StatusOr<Answers> answers = Gather({}, computed);
   if (!answers.ok()) return answers.status();

@@ -47,10 +47,11 @@ struct AuditCost {
 // has no audits. All ranks of `world` call the same at the same time.
 class Audits {
  public:
-  // On the CPU all ranks are joined by ordinary memory. All must outlive this.
-  Audits(RankState* state, Communicator* world, absl::Duration timeout);
+  // `world` joins all ranks by ordinary memory, `tensors` by memory of the state's device; on a CPU
+  // they may be one. All must outlive this.
+  Audits(RankState* state, Communicator* world, Communicator* tensors, absl::Duration timeout);
 
-  // Before the first step. InvalidArgument where the rank is on a device that queues.
+  // Before the first step. ResourceExhausted where the device has no memory for the hashes.
   absl::Status Begin();
   // Before the pass of `step`: what is to record it; null where it is not audited.
   AuditRecord* RecordOf(int64_t step);
@@ -59,7 +60,8 @@ class Audits {
   absl::StatusOr<std::optional<AuditFinding>> Compare(int64_t step, const Pass& pass,
                                                       const Executor& executor);
   // Whether the weights are what the last update left: the first parameter that is not, or -1.
-  int BrokenWeight();
+  // Waits for the device; errors are those of Device::Synchronize.
+  absl::StatusOr<int> BrokenWeight();
   // After an update.
   void SealWeights();
 
@@ -84,7 +86,10 @@ class Audits {
   };
   Work WorkOf(int rank, int64_t step, const Pass& pass, const Executor& executor) const;
   StageHashes Claimed(const AuditTurn& turn) const;
-  bool MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::byte* memory) const;
+  // Queues the hashes of the weights that `again` has been brought, and of this rank's mirror of
+  // them: one of each by turns.
+  void HashMirror(const AuditTurn& turn, const StageAgain& again, std::byte* memory);
+  bool MirrorAgrees() const;
   absl::StatusOr<StageAgain*> Again(int stage);
   // Passes on what this rank has recorded, does `work` of the rank that it audits, and gathers what
   // all say.
@@ -101,14 +106,18 @@ class Audits {
   // Brings the work to rank `to`, and its answer there; zeros on other ranks.
   absl::StatusOr<StageHashes> AskRank(const Work& work, int to);
   int ThirdFor(const Work& work, const Answers& answers) const;
-  StageHashes Run(const Work& work, StageAgain& again, std::byte* memory);
+  absl::StatusOr<StageHashes> Run(const Work& work, StageAgain& again, std::byte* memory);
+  // Queues copies of a rank's own tensors: to or from the host's ordinary memory, or within its own.
+  void CopyPieces(const TensorPieces& from, const TensorPieces& to);
 
   RankState& state_;
   const RunPlan& plan_;
   Communicator& world_;
+  Communicator& tensors_;
   const absl::Duration timeout_;
   AuditRecord record_;
   WeightsSeal seal_;
+  TensorHashes mirror_;
   std::map<int, std::unique_ptr<StageAgain>> again_;  // [stage]
   int64_t first_step_ = -1;                           // audited in this run
   AuditCost cost_;

@@ -16,6 +16,13 @@ absl::StatusOr<std::unique_ptr<StageAgain>> StageAgain::Create(const RankState& 
     if (!made.ok()) return made.status();
     again->layers_.push_back(*std::move(made));
   }
+  size_t parameters = 0;
+  for (const std::vector<BufferId>& of_layer : again->audit_.weights) parameters += of_layer.size();
+  absl::StatusOr<DeviceMemory> loss = own.device().AllocateShared(sizeof(Loss));
+  if (!loss.ok()) return loss.status();
+  again->loss_ = *std::move(loss);
+  absl::Status status = again->digest_.Open(own, parameters);
+  if (!status.ok()) return status;
   return again;
 }
 
@@ -41,11 +48,13 @@ TensorPieces StageAgain::Places(std::byte* memory, bool accumulates) const {
   return pieces;
 }
 
-std::vector<std::vector<const void*>> StageAgain::Weights(std::byte* memory) const {
-  std::vector<std::vector<const void*>> weights;
-  for (const std::vector<BufferId>& of_layer : audit_.weights) {
-    weights.emplace_back();
-    for (const BufferId buffer : of_layer) weights.back().push_back(At(memory, buffer));
+std::vector<StageAgain::Weight> StageAgain::Weights(std::byte* memory) const {
+  std::vector<Weight> weights;
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    const std::vector<ParameterDecl>& decls = layers_[layer]->decl().parameters;
+    for (size_t p = 0; p < decls.size(); ++p)
+      weights.push_back({{At(memory, audit_.weights[layer][p]), decls[p].bytes()},
+                         /*trained=*/!decls[p].frozen});
   }
   return weights;
 }
@@ -64,32 +73,27 @@ LayerCall StageAgain::CallOf(std::byte* memory, size_t layer) {
   return call;
 }
 
-StageHashes StageAgain::Compute(std::byte* memory, const AuditedCalls& calls, Progress* progress) {
-  std::vector<uint64_t> weights;
-  for (size_t layer = 0; layer < layers_.size(); ++layer) {
-    const std::vector<ParameterDecl>& decls = layers_[layer]->decl().parameters;
-    for (size_t p = 0; p < decls.size(); ++p)
-      weights.push_back(HashBytes(At(memory, audit_.weights[layer][p]), decls[p].bytes()));
-    layers_[layer]->Pack(CallOf(memory, layer));
-  }
-  const auto hash_of = [&](BufferId buffer) {
-    return buffer == kNoBuffer
-               ? 0
-               : HashBytes(At(memory, buffer),
-                           audit_.program.buffers[static_cast<size_t>(buffer)].bytes);
-  };
-  const uint64_t input = hash_of(audit_.input);
-  const uint64_t output_grad = hash_of(audit_.output_grad);
+absl::StatusOr<StageHashes> StageAgain::Compute(std::byte* memory, const AuditedCalls& calls,
+                                                Progress* progress, Instant deadline) {
   digest_.Begin(layers_.size());
+  std::vector<HashedTensor> weights;
+  for (const Weight& weight : Weights(memory)) weights.push_back(weight.tensor);
+  digest_.NoteWeights(weights);
+  for (size_t layer = 0; layer < layers_.size(); ++layer)
+    layers_[layer]->Pack(CallOf(memory, layer));
+  const auto bytes_of = [&](BufferId buffer) {
+    return buffer == kNoBuffer ? 0
+                               : audit_.program.buffers[static_cast<size_t>(buffer)].bytes;
+  };
+  digest_.NoteInput(At(memory, audit_.input), bytes_of(audit_.input));
+  digest_.NoteOutputGrad(At(memory, audit_.output_grad), bytes_of(audit_.output_grad));
   for (const Instruction& instruction : audit_.program.instructions) {
     if (progress != nullptr) progress->Step();
     Call(memory, instruction, calls);
   }
-  StageHashes hashes = digest_.Hashes();
-  hashes.weights = HashAll(weights);
-  hashes.input = input;
-  hashes.output_grad = output_grad;
-  return hashes;
+  absl::Status status = own_.device().Synchronize(own_.stream(), deadline);
+  if (!status.ok()) return status;
+  return digest_.Hashes();
 }
 
 void StageAgain::Call(std::byte* memory, const Instruction& instruction,
@@ -112,11 +116,12 @@ void StageAgain::Call(std::byte* memory, const Instruction& instruction,
   for (const BufferId tensor : buffers.tensors) tensors_.push_back(At(memory, tensor));
   call.tensors = tensors_;
   if (instruction.step == Step::kForward) {
-    call.loss = &loss_;
-    call.correct = &correct_;
+    auto* const loss = static_cast<Loss*>(static_cast<void*>(loss_.data()));
+    call.loss = &loss->loss;
+    call.correct = &loss->correct;
   }
   MakeCall(instruction.step, layer, call);
-  MaybeFlipResult(own_.world_rank(), instruction.step, layer.decl(), call);
+  MaybeFlipResult(own_, instruction.step, layer.decl(), call);
   digest_.Note(instruction.step, at, layer.decl(), call);
 }
 

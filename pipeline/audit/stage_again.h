@@ -26,8 +26,8 @@ struct AuditedCalls {
 // One micro-batch of a stage, computed by a rank that need not hold it.
 class StageAgain {
  public:
-  // `own` is the state of the rank that computes, of a plan with audits and on the CPU; it must
-  // outlive this. Errors are those of RunRequest::MakeLayerAt.
+  // `own` is the state of the rank that computes, of a plan with audits; it must outlive this.
+  // Errors are those of RunRequest::MakeLayerAt and Device::Allocate.
   static absl::StatusOr<std::unique_ptr<StageAgain>> Create(const RankState& own, int stage);
 
   // Of the memory that is given below.
@@ -35,12 +35,16 @@ class StageAgain {
   // Where in `memory` the tensors belong that AuditRecord::Tensors has on the rank that holds the
   // stage, piece by piece.
   TensorPieces Places(std::byte* memory, bool accumulates) const;
-  // Of the stage's weights, as they have been brought: [layer][parameter].
-  std::vector<std::vector<const void*>> Weights(std::byte* memory) const;
-  const LayerDecl& decl(size_t layer) const { return layers_[layer]->decl(); }
-  // Computes with the tensors that have been brought to Places, which are spent then. `progress`
-  // may be null.
-  StageHashes Compute(std::byte* memory, const AuditedCalls& calls, Progress* progress);
+  // The stage's weights, as they have been brought, and whether each is trained.
+  struct Weight {
+    HashedTensor tensor;
+    bool trained = false;
+  };
+  std::vector<Weight> Weights(std::byte* memory) const;
+  // Computes with the tensors that have been brought to Places, which are spent then, and waits for
+  // the device. `progress` may be null. Errors are those of Device::Synchronize.
+  absl::StatusOr<StageHashes> Compute(std::byte* memory, const AuditedCalls& calls,
+                                      Progress* progress, Instant deadline);
 
  private:
   StageAgain(const RankState& own, const StageAudit& audit) : own_(own), audit_(audit) {}
@@ -55,8 +59,12 @@ class StageAgain {
   // What the spans of a call point into.
   std::vector<void*> tensors_, parameters_;
   std::vector<float*> gradients_;
-  double loss_ = 0;
-  int64_t correct_ = 0;
+  // That host and device reach.
+  struct Loss {
+    double loss = 0;
+    int64_t correct = 0;
+  };
+  DeviceMemory loss_;
 };
 
 }  // namespace sluice

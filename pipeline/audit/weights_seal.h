@@ -1,9 +1,14 @@
 #ifndef SLUICE_PIPELINE_AUDIT_WEIGHTS_SEAL_H_
 #define SLUICE_PIPELINE_AUDIT_WEIGHTS_SEAL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/device/instant.h"
+#include "pipeline/run/tensor_hashes.h"
 #include "pipeline/state/rank_state.h"
 
 namespace sluice {
@@ -12,28 +17,25 @@ namespace sluice {
 // one, so weights that have others by then are in memory that does not keep what is written to it.
 class WeightsSeal {
  public:
-  // `state` is on the CPU, and must outlive this.
+  // `state` must outlive this.
   explicit WeightsSeal(const RankState* state) : state_(*state) {}
+  // Before anything else; errors are those of TensorHashes::Open.
+  absl::Status Open();
 
-  // Takes the hashes of all weights as they are now.
+  // Takes the hashes of all weights as the stream's work so far leaves them.
   void Take();
-  // The first parameter, in canonical order, that has other bits than when the hashes were taken;
-  // -1: none.
-  int Broken() const;
-  // Of a stage's weights, as StageHashes has it.
+  // The first parameter, in canonical order, that has other bits now than when the hashes were
+  // taken; -1: none. Waits for the stream's work; errors are those of Device::Synchronize.
+  absl::StatusOr<int> Broken(Instant deadline);
+  // Of a stage's weights, as StageHashes has it; once the work before Take is done.
   uint64_t OfStage(int stage) const;
 
  private:
-  struct Hashes {
-    uint64_t weight = 0;
-    uint64_t low_halves = 0;  // that this rank keeps
-
-    friend bool operator==(const Hashes&, const Hashes&) = default;
-  };
-  static Hashes HashesOf(const ParameterView& view);
+  // Each weight, then what this rank keeps of its low halves.
+  void Add(TensorHashes* hashes) const;
 
   const RankState& state_;
-  std::vector<Hashes> hashes_;  // [of the rank's parameters]
+  TensorHashes sealed_, now_;
 };
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "pipeline/run/audit_record.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "pipeline/compile/memory/memory_plan.h"
 #include "pipeline/run/timed.h"
@@ -39,12 +38,13 @@ RankStage StageOf(const RankProgram& program, int stage) {
 
 AuditRecord::AuditRecord(RankState* state) : state_(*state) {}
 
+absl::Status AuditRecord::Open() { return digest_.Open(state_, state_.parameters().size()); }
+
 void AuditRecord::Begin(const AuditTurn& turn) {
   turn_ = turn;
   stage_ = StageOf(state_.train_program(), turn.stage);
   digest_.Begin(static_cast<size_t>(stage_.last - stage_.first) + 1);
   forward_done_ = false;
-  input_ = output_grad_ = 0;
   accumulates_ = Accumulates(state_.train_program(), turn);
 }
 
@@ -56,20 +56,8 @@ int AuditRecord::LayerIn(const Instruction& instruction) const {
 
 void AuditRecord::Keep(int64_t offset, const void* tensor, int64_t bytes) {
   if (tensor != nullptr && bytes > 0)
-    std::memcpy(state_.arena().at(offset), tensor, static_cast<size_t>(bytes));
-}
-
-// Of what was there, not of the copy.
-uint64_t AuditRecord::KeepHashed(int64_t offset, const void* tensor, int64_t bytes) {
-  Keep(offset, tensor, bytes);
-  return HashBytes(tensor, bytes);
-}
-
-StageHashes AuditRecord::Hashes() const {
-  StageHashes hashes = digest_.Hashes();
-  hashes.input = input_;
-  hashes.output_grad = output_grad_;
-  return hashes;
+    state_.device().Copy(state_.stream(), state_.arena().at(offset), tensor,
+                         static_cast<size_t>(bytes));
 }
 
 void AuditRecord::Before(const Instruction& instruction, const LayerCall& call) {
@@ -79,15 +67,18 @@ void AuditRecord::Before(const Instruction& instruction, const LayerCall& call) 
   const StageAudit& audit = state_.plan().stage_audits[static_cast<size_t>(turn_.stage)];
   const AuditOffsets& places = state_.layout().audit;
   if (instruction.step == Step::kForward) {
-    if (layer == 0 && !forward_done_)
-      input_ = KeepHashed(places.input, call.input, BytesOf(audit, audit.input));
+    if (layer == 0 && !forward_done_) {
+      Keep(places.input, call.input, BytesOf(audit, audit.input));
+      // Of what was there, not of the copy.
+      digest_.NoteInput(call.input, BytesOf(audit, audit.input));
+    }
     forward_done_ = true;
     Keep(places.starts, call.starts, BytesOf(audit, audit.starts));
     Keep(places.targets, call.targets, BytesOf(audit, audit.targets));
   } else if (instruction.step == Step::kBackwardInput && layer == stage_.last - stage_.first &&
              call.output_grad != nullptr) {
-    output_grad_ =
-        KeepHashed(places.output_grad, call.output_grad, BytesOf(audit, audit.output_grad));
+    Keep(places.output_grad, call.output_grad, BytesOf(audit, audit.output_grad));
+    digest_.NoteOutputGrad(call.output_grad, BytesOf(audit, audit.output_grad));
   } else if (instruction.step == Step::kBackwardWeight && accumulates_) {
     KeepGradients(stage_.first + layer, call);
   }

@@ -13,11 +13,13 @@ namespace sluice {
 
 // What a rank keeps of one micro-batch of one of its stages, while a pass runs, so that another
 // rank can compute it again: what it came with, in the arena (AuditOffsets), and hashes of what
-// became of it. Of a state on the CPU.
+// became of it.
 class AuditRecord {
  public:
   // `state` must outlive this.
   explicit AuditRecord(RankState* state);
+  // Before anything else; errors are those of TensorHashes::Open.
+  absl::Status Open();
 
   // What to record of the next pass.
   void Begin(const AuditTurn& turn);
@@ -27,16 +29,14 @@ class AuditRecord {
 
   // Of the last pass: all that the micro-batch came with, as StageAgain::Places has it.
   TensorPieces Tensors() const;
-  // Of the last pass, but for the weights.
-  StageHashes Hashes() const;
-  // Seconds that recording has taken so far.
+  // Of the last pass, whose work must be done, but for the weights.
+  StageHashes Hashes() const { return digest_.Hashes(); }
+  // Seconds of the host that recording has taken so far.
   double seconds() const { return seconds_; }
 
  private:
   // The layer's position in the stage; -1: the call is of none that is recorded.
   int LayerIn(const Instruction& instruction) const;
-  // Returns the hash of the tensor.
-  uint64_t KeepHashed(int64_t offset, const void* tensor, int64_t bytes);
   void Keep(int64_t offset, const void* tensor, int64_t bytes);
   void KeepGradients(int local, const LayerCall& call);
 
@@ -45,8 +45,6 @@ class AuditRecord {
   RankStage stage_;
   StageDigest digest_;
   bool forward_done_ = false;  // of the first layer
-  uint64_t input_ = 0;
-  uint64_t output_grad_ = 0;
   bool accumulates_ = false;  // gradients of the micro-batch are added to others
   double seconds_ = 0;
 };

@@ -8,27 +8,34 @@
 namespace sluice {
 namespace {
 
-void MaybeFlip(int rank, const char* what, void* value) {
+// As the stream's work so far leaves it.
+void MaybeFlip(const RankState& state, const char* what, void* value) {
   if (value == nullptr) return;
-  if (HitFailpoint(absl::StrCat("rank", rank, "-", what), "flip").error == 0) return;
-  *static_cast<std::byte*>(value) ^= std::byte{1};
+  if (HitFailpoint(absl::StrCat("rank", state.world_rank(), "-", what), "flip").error == 0) return;
+  Device& device = state.device();
+  std::byte flipped{};
+  device.Copy(state.stream(), &flipped, value, 1);
+  // A device that is lost says so where the pass ends.
+  if (!device.Synchronize(state.stream(), Instant::InfiniteFuture()).ok()) return;
+  flipped ^= std::byte{1};
+  device.Copy(state.stream(), value, &flipped, 1);
 }
 
 }  // namespace
 
-void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall& call) {
+void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call) {
   if constexpr (!kHasFailpoints) return;
   switch (step) {
     case Step::kForward:
-      MaybeFlip(rank, "forward", decl.output_shape.empty() ? call.loss : call.output);
+      MaybeFlip(state, "forward", decl.output_shape.empty() ? call.loss : call.output);
       return;
     case Step::kBackwardInput:
-      MaybeFlip(rank, "input", call.input_grad);
+      MaybeFlip(state, "input", call.input_grad);
       return;
     case Step::kBackwardWeight:
       for (size_t p = 0; p < decl.parameters.size(); ++p) {
         if (decl.parameters[p].frozen) continue;
-        MaybeFlip(rank, "gradient", call.gradients[p]);
+        MaybeFlip(state, "gradient", call.gradients[p]);
         return;
       }
       return;
@@ -37,14 +44,14 @@ void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall
   }
 }
 
-void MaybeFlipInput(int rank, Step step, const LayerDecl& decl, const LayerCall& call) {
+void MaybeFlipInput(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call) {
   if constexpr (!kHasFailpoints) return;
   if (step != Step::kForward || decl.input_dtype == DType::kInt32) return;
-  MaybeFlip(rank, "received", const_cast<void*>(call.input));
+  MaybeFlip(state, "received", const_cast<void*>(call.input));
 }
 
-void MaybeFlipWeight(int rank, const char* what, void* weight) {
-  if constexpr (kHasFailpoints) MaybeFlip(rank, what, weight);
+void MaybeFlipWeight(const RankState& state, const char* what, void* weight) {
+  if constexpr (kHasFailpoints) MaybeFlip(state, what, weight);
 }
 
 }  // namespace sluice

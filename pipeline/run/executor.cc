@@ -148,7 +148,8 @@ absl::Status Executor::Queue(const Pass& pass) {
   clock_.Start();
   if (pass.instructions != nullptr) pass.instructions->Start();
   // Passes that are alike ask for the same calls with the same memory each time.
-  const bool repeats = pass.train && pass.check_finite == nullptr && pass.micro_batches < 0;
+  const bool repeats = pass.train && pass.check_finite == nullptr && pass.micro_batches < 0 &&
+                       pass.audit == nullptr && !MayFlip(pass);
   const std::vector<Instruction>& instructions = program_.instructions;
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
@@ -293,6 +294,10 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
                        static_cast<size_t>(program_.buffers[buffer].bytes));
 }
 
+bool Executor::MayFlip(const Pass& pass) const {
+  return kHasFailpoints && state_.plan().audits() && pass.train;
+}
+
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   LayerCall& call = bound_.call(instruction.index);
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
@@ -301,11 +306,11 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   const int64_t rows = state_.plan().request.batch.rows();
   call.seed = pass.seed;
   call.first_row = pass.train ? (pass.first_micro_batch + number) * rows : -1;
-  const bool may_flip = state_.plan().audits() && pass.train;
-  if (may_flip) MaybeFlipInput(state_.world_rank(), instruction.step, layer.decl(), call);
+  const bool may_flip = MayFlip(pass);
+  if (may_flip) MaybeFlipInput(state_, instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->Before(instruction, call);
   MakeCall(instruction.step, layer, call);
-  if (may_flip) MaybeFlipResult(state_.world_rank(), instruction.step, layer.decl(), call);
+  if (may_flip) MaybeFlipResult(state_, instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->After(instruction, call);
   if (pass.check_finite == nullptr) return;
   FiniteCheck(state_, program_, finite_)

@@ -95,6 +95,8 @@ class Executor {
   absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
+  // Whether bits of its calls may be flipped on purpose (bit_flip.h).
+  bool MayFlip(const Pass& pass) const;
 
   RankState& state_;
   const RankProgram& program_;

@@ -2,43 +2,58 @@
 
 #include "models/spec/dtype.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 namespace sluice {
 namespace {
 
-uint64_t HashOutput(const LayerDecl& decl, const LayerCall& call) {
+// Input, output, which may be a loss and a count, and their gradients.
+constexpr size_t kBesideParameters = 5;
+
+std::vector<HashedTensor> OutputOf(const LayerDecl& decl, const LayerCall& call) {
   if (!decl.output_shape.empty()) {
-    return HashBytes(call.output, ElementCount(decl.output_shape) * SizeOf(decl.output_dtype));
+    return {{call.output, ElementCount(decl.output_shape) * SizeOf(decl.output_dtype)}};
   }
-  return HashAll(
-      {HashBytes(call.loss, sizeof(*call.loss)), HashBytes(call.correct, sizeof(*call.correct))});
+  return {{call.loss, sizeof(*call.loss)}, {call.correct, sizeof(*call.correct)}};
 }
 
-uint64_t HashGradients(const LayerDecl& decl, const LayerCall& call) {
-  std::vector<uint64_t> hashes;
+std::vector<HashedTensor> GradientsOf(const LayerDecl& decl, const LayerCall& call) {
+  std::vector<HashedTensor> gradients;
   for (size_t p = 0; p < decl.parameters.size(); ++p) {
     const int64_t bytes = TrainedElements(decl.parameters[p]) * SizeOf(DType::kFloat32);
-    if (bytes > 0) hashes.push_back(HashBytes(call.gradients[p], bytes));
+    if (bytes > 0) gradients.push_back({call.gradients[p], bytes});
   }
-  return HashAll(hashes);
+  return gradients;
 }
 
 }  // namespace
 
-uint64_t HashBytes(const void* data, int64_t bytes) {
-  return XXH3_64bits(data, static_cast<size_t>(bytes));
-}
-
-uint64_t HashAll(const std::vector<uint64_t>& hashes) {
-  return XXH3_64bits(hashes.data(), hashes.size() * sizeof(uint64_t));
+absl::Status StageDigest::Open(const RankState& state, size_t most_parameters) {
+  return hashes_.Open(state, 2 * most_parameters + kBesideParameters);
 }
 
 void StageDigest::Begin(size_t layers) {
-  gradients_.assign(layers, 0);
+  hashes_.Clear();
+  gradients_.assign(layers, {});
   has_output_ = false;
-  output_ = input_grad_ = 0;
+  weights_ = input_ = output_grad_ = output_ = input_grad_ = {};
+}
+
+StageDigest::Range StageDigest::Take(const std::vector<HashedTensor>& tensors) {
+  const size_t first = hashes_.size();
+  for (const HashedTensor& tensor : tensors) {
+    if (tensor.data != nullptr) hashes_.Add(tensor.data, tensor.bytes);
+  }
+  hashes_.Queue();
+  return {.first = first, .end = hashes_.size()};
+}
+
+void StageDigest::NoteWeights(const std::vector<HashedTensor>& weights) {
+  weights_ = Take(weights);
+}
+
+void StageDigest::NoteInput(const void* input, int64_t bytes) { input_ = Take({{input, bytes}}); }
+
+void StageDigest::NoteOutputGrad(const void* output_grad, int64_t bytes) {
+  output_grad_ = Take({{output_grad, bytes}});
 }
 
 void StageDigest::Note(Step step, size_t layer, const LayerDecl& decl, const LayerCall& call) {
@@ -46,23 +61,38 @@ void StageDigest::Note(Step step, size_t layer, const LayerDecl& decl, const Lay
     case Step::kForward:
       if (layer + 1 < gradients_.size() || has_output_) return;
       has_output_ = true;
-      output_ = HashOutput(decl, call);
+      output_ = Take(OutputOf(decl, call));
       return;
     case Step::kBackwardInput:
       if (layer > 0 || call.input_grad == nullptr) return;
       input_grad_ =
-          HashBytes(call.input_grad, ElementCount(decl.input_shape) * SizeOf(decl.input_dtype));
+          Take({{call.input_grad, ElementCount(decl.input_shape) * SizeOf(decl.input_dtype)}});
       return;
     case Step::kBackwardWeight:
-      gradients_[layer] = HashGradients(decl, call);
+      gradients_[layer] = Take(GradientsOf(decl, call));
       return;
     default:
       return;
   }
 }
 
+// Of one tensor it is that tensor's, so that what a rank has sent can be compared with what another
+// has.
+uint64_t StageDigest::Of(const Range& range) const {
+  std::vector<uint64_t> all;
+  for (size_t i = range.first; i < range.end; ++i) all.push_back(hashes_[i]);
+  return HashAll(all);
+}
+
 StageHashes StageDigest::Hashes() const {
-  return {.output = output_, .input_grad = input_grad_, .gradients = HashAll(gradients_)};
+  std::vector<uint64_t> gradients;
+  for (const Range& of_layer : gradients_) gradients.push_back(Of(of_layer));
+  return {.weights = Of(weights_),
+          .input = Of(input_),
+          .output_grad = Of(output_grad_),
+          .output = Of(output_),
+          .input_grad = Of(input_grad_),
+          .gradients = HashAll(gradients)};
 }
 
 }  // namespace sluice

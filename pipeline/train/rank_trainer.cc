@@ -99,7 +99,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       metrics_(plan_),
       slow_stages_(StagesOnRanks(plan_)),
       state_check_(*state, options_, world),
-      audits_(state, world, options_.watching.timeout),
+      audits_(state, world, tensors, options_.watching.timeout),
       trace_(*state,
              options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt,
              kMostTraceEvents, options_.watching.trace_parts),
@@ -413,7 +413,9 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   // Once one rank has left this meeting, all have come to it, with gradients that the update needs
   // nobody for, unless ranks divide it among themselves.
   has_next_gradients_ = state_.zero() == 0;
-  reporter_.SetBrokenWeight(audits_.BrokenWeight());
+  const absl::StatusOr<int> broken = audits_.BrokenWeight();
+  if (!broken.ok()) return broken.status();
+  reporter_.SetBrokenWeight(*broken);
   absl::StatusOr<StepReport> report = [&] {
     const auto phase = trace_.In(TracePhase::kReport, step);
     return reporter_.Gather(train_, norms_, AskedNow(), world_, options_.watching.timeout);

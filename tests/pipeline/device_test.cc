@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "comm/device_group.h"
+#include "comm/where.h"
+#include "models/failpoints/failpoints.h"
 #include "pipeline/compile/replicas/tensor_edges.h"
 #include "tests/comm/forwarding_communicator.h"
 #include "tests/pipeline/fake_run.h"
@@ -106,6 +109,19 @@ std::vector<SmallRun> Runs() {
     runs.push_back({.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = zero});
   }
   runs.insert(runs.end(), MirroredRuns().begin(), MirroredRuns().end());
+  for (SmallRun run : std::vector<SmallRun>{
+           {.ranks = 3, .mirror = true},
+           {.model = "tied", .ranks = 2, .recompute = Recompute::kFull},
+           {.model = "wide", .schedule = "zbv", .ranks = 2, .chunks = 2, .replicas = 2},
+           {.schedule = "interleaved",
+            .ranks = 2,
+            .chunks = 3,
+            .dtype = DType::kBFloat16,
+            .master_weights = MasterWeights::kSplit,
+            .adapted = "lora"}}) {
+    run.audit_every = 1;
+    runs.push_back(run);
+  }
   runs.push_back({.model = "wide", .ranks = 2, .micro_batches = 6, .stage_members = {3, 1}});
   runs.push_back({.model = "tied", .ranks = 2, .micro_batches = 6, .stage_members = {2, 3}});
   runs.push_back({.model = "wide",
@@ -202,8 +218,9 @@ TEST_P(OnADevice, StepsThatAreReplayedHaveTheSameBits) {
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps));
   const int replays = devices.device(0).replays();
-  // An asynchronous run changes its weights within a pass, so its passes differ.
-  if (plan.asynchronous()) {
+  // An asynchronous run changes its weights within a pass, so its passes differ; and what an audited
+  // pass records is not in others.
+  if (plan.asynchronous() || plan.audits()) {
     EXPECT_EQ(replays, 0);
   } else {
     EXPECT_GE(replays, static_cast<int>(kSteps - 1) * plan.world_size() * 2);
@@ -350,15 +367,21 @@ TEST(DeviceRun, ADeviceThatIsTooSmallSaysSo) {
   }
 }
 
-// Hashes are taken as calls return, when a device has not begun with them.
-TEST(DeviceRun, IsNotAudited) {
-  const RunPlan plan = FakePlan({.ranks = 2, .audit_every = 5});
-  Devices devices(plan, 2);
-  const absl::Status status = Train(plan, devices.On(SmallOptions(1))).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(HasSubstr("--audit 5: rank "),
-                             HasSubstr("only what processors compute can be audited yet")));
+// A bit that a device has wrong is found as a processor's is.
+TEST(DeviceRun, AFlippedBitIsFoundAndItsRankNamed) {
+  if (!kHasFailpoints) GTEST_SKIP() << "built without failpoints";
+  const RunPlan plan = FakePlan({.ranks = 3, .micro_batches = 2, .audit_every = 1});
+  for (const char* what : {"forward", "input", "gradient", "memory"}) {
+    SCOPED_TRACE(what);
+    Devices devices(plan, 3, {.longest_pause = absl::Microseconds(50)});
+    ArmFault(Fault{.point = absl::StrCat("rank1-", what, ".flip"),
+                   .hit = 3,
+                   .kind = FaultKind::kVanish});
+    const absl::Status status = Train(plan, devices.On(SmallOptions(10))).status();
+    ArmFault(std::nullopt);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << DescribeError(status);
+    EXPECT_EQ(WhereOf(status).rank, 1) << DescribeError(status);
+  }
 }
 
 TEST(DeviceRun, AValueThatIsNotFiniteIsTracedToItsLayer) {

@@ -87,11 +87,12 @@ TEST(OverNccl, APeerLostInsideACallEndsTheRun) {
   EXPECT_EQ(gpus.nccl().open(), 0);
 }
 
-TEST(TensorEdges, AreThoseOfNeighboursReplicasAndMirrors) {
+TEST(TensorEdges, AreThoseOfNeighboursReplicasMirrorsAndAuditors) {
   const std::vector<std::pair<int, int>> chain = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
   EXPECT_EQ(TensorEdges(FakePlan({.schedule = "1f1b", .ranks = 3})), chain);
   const std::vector<std::pair<int, int>> ring = {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 1}};
   EXPECT_EQ(TensorEdges(FakePlan({.schedule = "1f1b", .ranks = 3, .mirror = true})), ring);
+  EXPECT_EQ(TensorEdges(FakePlan({.schedule = "1f1b", .ranks = 3, .audit_every = 5})), ring);
   const auto edges = TensorEdges(FakePlan({.model = "wide", .ranks = 2, .replicas = 2}));
   const std::vector<std::pair<int, int>> square = {{0, 1}, {0, 2}, {1, 0}, {1, 3},
                                                    {2, 0}, {2, 3}, {3, 1}, {3, 2}};

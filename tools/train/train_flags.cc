@@ -437,12 +437,6 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   absl::StatusOr<KernelChoice> kernels = ChoiceOf(flags.kernels);
   if (!kernels.ok()) return kernels.status();
   question.kernels = *kernels;
-  if (question.audit_every > 0 && kernels->cuda) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--audit ", question.audit_every,
-        " --device cuda: only what processors compute can be audited yet; leave one of "
-        "them out"));
-  }
   question.optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   if (!ParseDType(flags.dtype, &question.dtype) ||
       !ParseRecompute(flags.recompute, &question.recompute)) {

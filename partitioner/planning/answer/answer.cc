@@ -143,11 +143,11 @@ absl::Status CheckMutual(const PlanQuestion& question, const PlanSource& source)
   }
   if (question.audit_every == 0) return absl::OkStatus();
   const std::string flag = absl::StrCat("--audit ", question.audit_every, ": ");
-  if (!source.runs_here || !source.on_processor) {
+  if (!source.runs_here) {
     return absl::InvalidArgumentError(absl::StrCat(
-        flag, "only what processors compute can be audited yet, and this plan is for ",
-        source.device, "; leave it out, or plan a model that sluice trains, for this machine's ",
-        "processor (without --device, --cluster and --tensor-parallel) or from its profile"));
+        flag, "only runs of sluice are audited, and this plan is for ", source.device,
+        "; leave it out, or plan a model that sluice trains, without --cluster and ",
+        "--tensor-parallel or from its profile"));
   }
   if (source.memory_bandwidth > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

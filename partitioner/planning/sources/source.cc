@@ -119,7 +119,7 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
                       : device->source;
   source->runs_here = true;
   source->on_processor = here;
-  if (here) source->memory_bandwidth = device->memory_bandwidth;
+  source->memory_bandwidth = device->memory_bandwidth;
   source->kernels = &KernelsOfRun(here, weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
@@ -219,7 +219,7 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->layers = static_cast<int>(profile.layers.size());
   source->runs_here = true;
   source->on_processor = source->device == "cpu";
-  if (source->on_processor) source->memory_bandwidth = MemoryBandwidthOf(profile);
+  source->memory_bandwidth = MemoryBandwidthOf(profile);
   source->kernels = &KernelsOfRun(source->on_processor, MasterWeightsOf(profile.layers));
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");

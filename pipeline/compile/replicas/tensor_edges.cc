@@ -53,6 +53,8 @@ std::vector<std::pair<int, int>> TensorEdges(const RunPlan& plan) {
         AddBothWays(first + rank, other * plan.ranks() + rank, &edges);
     }
   }
+  for (int rank = 0; plan.audits() && rank < plan.world_size(); ++rank)
+    edges.emplace(rank, plan.AuditorOf(rank));
   return {edges.begin(), edges.end()};
 }
 

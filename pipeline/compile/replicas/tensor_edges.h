@@ -10,7 +10,7 @@ namespace sluice {
 
 // Every ordered pair of ranks of the world (from, to) between which a run sends tensors: along the
 // pipeline, between ranks that hold tied parameters or copies of a stage, within every RankGroup,
-// and to the rank that mirrors another. In ascending order, each once.
+// to the rank that mirrors another, and to the one that audits it. In ascending order, each once.
 std::vector<std::pair<int, int>> TensorEdges(const RunPlan& plan);
 
 }  // namespace sluice

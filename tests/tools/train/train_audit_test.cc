@@ -60,7 +60,6 @@ TEST_F(TrainAuditTest, IsRefusedWhereItCannotBe) {
   for (const auto& [flags, why] : {
            std::pair{"--audit 5 --stages 1", "--audit 5: there is one rank"},
            std::pair{"--audit 5 --schedule pipedream", "changes the weights without a flush"},
-           std::pair{"--audit 5 --device cuda", "--audit 5 --device cuda: only what processors"},
            std::pair{"--audit -5", "--audit"},
        }) {
     const ProcessResult result = Run(flags);
