@@ -104,6 +104,29 @@ class Program(unittest.TestCase):
                 result = training.many_processes(self, small(configuration.flags()), configuration.ranks, PATIENCE)
                 self.assertEqual((result['losses'], result['hash']), references[key])
 
+    def test_gpus_audit_each_other(self):
+        """In one process and, over NCCL, in three: nothing is found, the bits are the same, and so is the memory of the plan."""
+        flags = small(bitwise.Configuration('1f1b', 3).flags())
+        alone = self.train(bitwise.Configuration('1f1b', 3).flags())
+        done = self.run_program('train', '--data', self.data, '--device', 'cuda', '--json', *flags, '--audit', 1)
+        self.assertEqual(self.bits_of(done), alone)
+        end = training.lines(done.stdout)[-1]
+        self.assertEqual((end['audits']['audits'], end['audits']['micro_batches']), (2, 6))
+        steps = [line for line in training.lines(done.stdout) if 'loss_hex' in line]
+        self.assertEqual(steps[0]['arena_bytes'], steps[0]['peak_bytes'])
+        if OPTIONS.nccl:
+            result = training.many_processes(self, [*flags, '--audit', 1], 3, PATIENCE)
+            self.assertEqual((result['losses'], result['hash']), alone)
+
+    def test_a_gpu_that_computes_wrong_is_named(self):
+        flags = small(bitwise.Configuration('1f1b', 3).flags())
+        for what in ('forward', 'input', 'gradient', 'memory'):
+            with self.subTest(what):
+                done = self.run_program('train', '--data', self.data, '--device', 'cuda', *flags, '--audit', 1,
+                                        SLUICE_FAILPOINT=f'rank1-{what}.flip:1:vanish')
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertRegex(done.stderr, 'audit of step 1: the (hardware of rank 1 computes wrong|memory of rank 1)')
+
     def test_a_rank_that_is_killed_ends_the_others(self):
         if not OPTIONS.nccl:
             self.skipTest('there is no emulated NCCL')
@@ -245,11 +268,15 @@ class Program(unittest.TestCase):
                                 '--micro-batch-size', 1, '--repetitions', 1, '-o', profile)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(profile.read_text())['device'], 'cuda')
-        done = self.run_program('plan', profile, '--devices', 2, '--micro-batches', 4, '--format', 'json', '-o', plan)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = self.run_program('train', '--plan', plan, '--data', self.data, '--device', 'cuda', '--steps', 1, '--json',
-                                '--eval-micro-batches', 1)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        for audited in ([], ['--audit', 1]):
+            done = self.run_program('plan', profile, '--devices', 2, '--micro-batches', 4, *audited, '--format', 'json', '-o', plan)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.run_program('train', '--plan', plan, '--data', self.data, '--device', 'cuda', '--steps', 1, '--json',
+                                    '--eval-micro-batches', 1)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            planned = [stage['peak_bytes'] for stage in json.loads(plan.read_text())['stages']]
+            step = next(line for line in training.lines(done.stdout) if 'loss_hex' in line)
+            self.assertEqual(step['arena_bytes'], planned)
 
     def tune(self):
         """The file that a profile writes of the products of the runs below, and what it says."""
