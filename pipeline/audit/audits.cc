@@ -57,8 +57,7 @@ class HostPieces {
 
 }  // namespace
 
-Audits::Audits(RankState* state, Communicator* world, Communicator* tensors,
-               absl::Duration timeout)
+Audits::Audits(RankState* state, Communicator* world, Communicator* tensors, absl::Duration timeout)
     : state_(*state),
       plan_(state->plan()),
       world_(*world),

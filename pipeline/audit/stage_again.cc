@@ -82,8 +82,7 @@ absl::StatusOr<StageHashes> StageAgain::Compute(std::byte* memory, const Audited
   for (size_t layer = 0; layer < layers_.size(); ++layer)
     layers_[layer]->Pack(CallOf(memory, layer));
   const auto bytes_of = [&](BufferId buffer) {
-    return buffer == kNoBuffer ? 0
-                               : audit_.program.buffers[static_cast<size_t>(buffer)].bytes;
+    return buffer == kNoBuffer ? 0 : audit_.program.buffers[static_cast<size_t>(buffer)].bytes;
   };
   digest_.NoteInput(At(memory, audit_.input), bytes_of(audit_.input));
   digest_.NoteOutputGrad(At(memory, audit_.output_grad), bytes_of(audit_.output_grad));

@@ -33,8 +33,7 @@ absl::StatusOr<int> WeightsSeal::Broken(Instant deadline) {
   const std::vector<ParameterView>& views = state_.parameters();
   for (size_t i = 0; i < views.size(); ++i) {
     const bool first = broken < 0 || views[i].global_index < broken;
-    const bool kept =
-        now_[2 * i] == sealed_[2 * i] && now_[2 * i + 1] == sealed_[2 * i + 1];
+    const bool kept = now_[2 * i] == sealed_[2 * i] && now_[2 * i + 1] == sealed_[2 * i + 1];
     if (first && !kept) broken = views[i].global_index;
   }
   return broken;

@@ -45,7 +45,7 @@ class AuditRecord {
   RankStage stage_;
   StageDigest digest_;
   bool forward_done_ = false;  // of the first layer
-  bool accumulates_ = false;  // gradients of the micro-batch are added to others
+  bool accumulates_ = false;   // gradients of the micro-batch are added to others
   double seconds_ = 0;
 };
 

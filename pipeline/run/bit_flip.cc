@@ -23,7 +23,8 @@ void MaybeFlip(const RankState& state, const char* what, void* value) {
 
 }  // namespace
 
-void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call) {
+void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl,
+                     const LayerCall& call) {
   if constexpr (!kHasFailpoints) return;
   switch (step) {
     case Step::kForward:
@@ -44,7 +45,8 @@ void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl, c
   }
 }
 
-void MaybeFlipInput(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call) {
+void MaybeFlipInput(const RankState& state, Step step, const LayerDecl& decl,
+                    const LayerCall& call) {
   if constexpr (!kHasFailpoints) return;
   if (step != Step::kForward || decl.input_dtype == DType::kInt32) return;
   MaybeFlip(state, "received", const_cast<void*>(call.input));

@@ -18,8 +18,10 @@ namespace sluice {
 //   rankR-update.flip     likewise, after each update, as a part of what that has written
 // A fault of kind `fail` happens once, one of kind `vanish` from then on. R is the rank that
 // computes, whosever work it is.
-void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call);
-void MaybeFlipInput(const RankState& state, Step step, const LayerDecl& decl, const LayerCall& call);
+void MaybeFlipResult(const RankState& state, Step step, const LayerDecl& decl,
+                     const LayerCall& call);
+void MaybeFlipInput(const RankState& state, Step step, const LayerDecl& decl,
+                    const LayerCall& call);
 // `what`: "memory" or "update".
 void MaybeFlipWeight(const RankState& state, const char* what, void* weight);
 

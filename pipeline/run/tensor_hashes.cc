@@ -22,6 +22,8 @@ uint64_t* Words(const DeviceMemory& memory) {
 absl::Status TensorHashes::Open(const RankState& state, size_t most) {
   state_ = &state;
   most_ = most;
+  Clear();
+  if (most == 0) return absl::OkStatus();
   const int64_t bytes = static_cast<int64_t>(most) * kWord;
   absl::StatusOr<DeviceMemory> hashes = state.device().AllocateShared(bytes);
   if (!hashes.ok()) return hashes.status();
@@ -29,7 +31,6 @@ absl::Status TensorHashes::Open(const RankState& state, size_t most) {
   if (!parts.ok()) return parts.status();
   hashes_ = *std::move(hashes);
   parts_ = *std::move(parts);
-  Clear();
   return absl::OkStatus();
 }
 

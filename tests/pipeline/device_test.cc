@@ -114,11 +114,11 @@ std::vector<SmallRun> Runs() {
            {.model = "tied", .ranks = 2, .recompute = Recompute::kFull},
            {.model = "wide", .schedule = "zbv", .ranks = 2, .chunks = 2, .replicas = 2},
            {.schedule = "interleaved",
-            .ranks = 2,
-            .chunks = 3,
-            .dtype = DType::kBFloat16,
-            .master_weights = MasterWeights::kSplit,
-            .adapted = "lora"}}) {
+           .ranks = 2,
+           .chunks = 3,
+           .dtype = DType::kBFloat16,
+           .master_weights = MasterWeights::kSplit,
+           .adapted = "lora"}}) {
     run.audit_every = 1;
     runs.push_back(run);
   }
@@ -374,9 +374,8 @@ TEST(DeviceRun, AFlippedBitIsFoundAndItsRankNamed) {
   for (const char* what : {"forward", "input", "gradient", "memory"}) {
     SCOPED_TRACE(what);
     Devices devices(plan, 3, {.longest_pause = absl::Microseconds(50)});
-    ArmFault(Fault{.point = absl::StrCat("rank1-", what, ".flip"),
-                   .hit = 3,
-                   .kind = FaultKind::kVanish});
+    ArmFault(Fault{
+        .point = absl::StrCat("rank1-", what, ".flip"), .hit = 3, .kind = FaultKind::kVanish});
     const absl::Status status = Train(plan, devices.On(SmallOptions(10))).status();
     ArmFault(std::nullopt);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << DescribeError(status);

@@ -1,6 +1,5 @@
-#include "models/kernels/cuda/hash.cuh"
-
 #include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/hash.cuh"
 #include "models/kernels/cuda/launch.h"
 
 namespace sluice::cuda {

@@ -144,10 +144,10 @@ absl::Status CheckMutual(const PlanQuestion& question, const PlanSource& source)
   if (question.audit_every == 0) return absl::OkStatus();
   const std::string flag = absl::StrCat("--audit ", question.audit_every, ": ");
   if (!source.runs_here) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flag, "only runs of sluice are audited, and this plan is for ", source.device,
-        "; leave it out, or plan a model that sluice trains, without --cluster and ",
-        "--tensor-parallel or from its profile"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, "only runs of sluice are audited, and this plan is for ", source.device,
+                     "; leave it out, or plan a model that sluice trains, without --cluster and ",
+                     "--tensor-parallel or from its profile"));
   }
   if (source.memory_bandwidth > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

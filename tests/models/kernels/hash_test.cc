@@ -26,8 +26,8 @@ std::vector<uint64_t> HashesOf(const std::vector<HashedTensor>& tensors) {
 }
 
 uint64_t HashOf(const Bytes& bytes, size_t from = 0) {
-  return HashesOf({{.data = bytes.data() + from,
-                    .bytes = static_cast<int64_t>(bytes.size() - from)}})[0];
+  return HashesOf(
+      {{.data = bytes.data() + from, .bytes = static_cast<int64_t>(bytes.size() - from)}})[0];
 }
 
 Bytes RandomBytes(size_t size, uint64_t seed) {
@@ -79,7 +79,8 @@ TEST(HashTest, OrderAndLengthCount) {
 TEST(HashTest, OfAListAreThoseOfEachAlone) {
   std::vector<Bytes> all;
   std::vector<HashedTensor> tensors;
-  for (size_t i = 0; i < 150; ++i) all.push_back(RandomBytes(i * 7 + (i % 40 == 0 ? 70'000 : 0), i));
+  for (size_t i = 0; i < 150; ++i)
+    all.push_back(RandomBytes(i * 7 + (i % 40 == 0 ? 70'000 : 0), i));
   for (const Bytes& bytes : all)
     tensors.push_back({.data = bytes.data(), .bytes = static_cast<int64_t>(bytes.size())});
   const std::vector<uint64_t> hashes = HashesOf(tensors);
