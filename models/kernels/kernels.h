@@ -331,8 +331,8 @@ struct Kernels {
   void (*add_in_groups)(Stream, absl::Span<const GroupedSum> rows);
   // *finite = whether every value is.
   void (*all_finite)(Stream, DType dtype, int64_t n, const void* x, bool* finite);
-  // hashes[i] = the hash of tensors[i]: equal bytes have equal hashes, and others the same one with a
-  // probability of about 2^-64. Another kind of device may have other hashes of the same bytes.
+  // hashes[i] = the hash of tensors[i]: equal bytes have equal hashes, and others the same one with
+  // a probability of about 2^-64. Another kind of device may have other hashes of the same bytes.
   // `parts` has kHashParts values per tensor, undefined before and after.
   void (*hash)(Stream, absl::Span<const HashedTensor> tensors, uint64_t* parts, uint64_t* hashes);
   // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) +

@@ -107,7 +107,7 @@ class Audits {
   absl::StatusOr<StageHashes> AskRank(const Work& work, int to);
   int ThirdFor(const Work& work, const Answers& answers) const;
   absl::StatusOr<StageHashes> Run(const Work& work, StageAgain& again, std::byte* memory);
-  // Queues copies of a rank's own tensors: to or from the host's ordinary memory, or within its own.
+  // Queues copies of a rank's own tensors, within its memory or to and from the host's.
   void CopyPieces(const TensorPieces& from, const TensorPieces& to);
 
   RankState& state_;

@@ -218,8 +218,8 @@ TEST_P(OnADevice, StepsThatAreReplayedHaveTheSameBits) {
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps));
   const int replays = devices.device(0).replays();
-  // An asynchronous run changes its weights within a pass, so its passes differ; and what an audited
-  // pass records is not in others.
+  // An asynchronous run changes its weights within a pass, so its passes differ; and what an
+  // audited pass records is not in others.
   if (plan.asynchronous() || plan.audits()) {
     EXPECT_EQ(replays, 0);
   } else {

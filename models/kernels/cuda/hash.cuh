@@ -22,8 +22,8 @@ struct HashList {
   int32_t count = 0;
 };
 
-// The multipliers are those of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom
-// number generators"), and the golden ratio that it steps by.
+// The multipliers are those of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable
+// pseudorandom number generators"), and the golden ratio that it steps by.
 __device__ inline uint64_t MixedWord(uint64_t word, uint64_t place) {
   uint64_t x = word ^ (place * 0x9e3779b97f4a7c15U);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -43,7 +43,7 @@ __device__ inline uint64_t WordAt(const HashedTensor& tensor, int64_t at, bool a
   return word;
 }
 
-// A block takes a part of a tensor: every so many words, as many as the tensor has blocks of threads.
+// A block takes a part of a tensor: every so many words, as many as its blocks have threads.
 __global__ void __launch_bounds__(kHashThreads)
     HashPartsKernel(const __grid_constant__ HashList list, uint64_t* parts) {
   __shared__ uint64_t sums[kHashThreads];

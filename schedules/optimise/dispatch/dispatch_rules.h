@@ -32,9 +32,9 @@ struct Preferences {
   // When F (or I) of several stages have arrived, run the one whose stage is nearest to the loss
   // (or, for I, to the input) first.
   bool deep_first = true;
-  // Where B is shorter than I and W: the first `split_first` micro-batches per stage from this one to
-  // the last, and the last `split_last` per stage from the first one to this, run I and W all the
-  // same, so that gradients come sooner to stages that have nothing else to do; the others run B.
+  // Where B is shorter than I and W: the first `split_first` micro-batches per stage from this one
+  // to the last, and the last `split_last` per stage from the first one to this, run I and W all
+  // the same, so that gradients come sooner to idle stages; the others run B.
   double split_first = kNever;
   double split_last = kNever;
 };

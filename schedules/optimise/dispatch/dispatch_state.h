@@ -23,8 +23,8 @@ class DispatchState {
   // arrivals that are not known yet.
   Schedule Run(const std::function<void(int, double)>& decide);
 
-  // Runs the stage's next F, I, W or B on the free rank; a W that must follow its I at once runs with
-  // it.
+  // Runs the stage's next F, I, W or B on the free rank; a W that must follow its I at once runs
+  // with it.
   void Start(int rank, Op op, int stage, double now);
   void WaitUntil(int rank, double time) { events_.emplace(time, rank); }
 

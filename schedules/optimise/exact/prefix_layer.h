@@ -10,8 +10,8 @@
 
 namespace sluice::optimise {
 
-// How a prefix came about: by which action, and from which prefix of the layer before, or of the one
-// before that where the action is B.
+// How a prefix came about: by which action, and from which prefix of the layer before, or of the
+// one before that where the action is B.
 struct Link {
   uint32_t parent = 0;
   Step step{};
