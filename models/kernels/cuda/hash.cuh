@@ -1,12 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_HASH_CUH_
 #define SLUICE_MODELS_KERNELS_CUDA_HASH_CUH_
 
-#include <cuda_runtime.h>
-
-#include <cstdint>
-#include <cstring>
-
-#include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda/vector.cuh"
 #include "models/kernels/kernels.h"
 
 // A tensor's hash is the sum, modulo 2^64, of its words of 8 bytes, each mixed with its place. The
