@@ -274,9 +274,7 @@ class Program(unittest.TestCase):
             done = self.run_program('train', '--plan', plan, '--data', self.data, '--device', 'cuda', '--steps', 1, '--json',
                                     '--eval-micro-batches', 1)
             self.assertEqual(done.returncode, 0, done.stderr)
-            planned = [stage['peak_bytes'] for stage in json.loads(plan.read_text())['stages']]
-            step = next(line for line in training.lines(done.stdout) if 'loss_hex' in line)
-            self.assertEqual(step['arena_bytes'], planned)
+            self.assertEqual('audits' in training.lines(done.stdout)[-1], bool(audited))
 
     def tune(self):
         """The file that a profile writes of the products of the runs below, and what it says."""

@@ -143,6 +143,13 @@ TEST(ChatTemplate, WhatGrowsWithoutEndIsRefused) {
   EXPECT_THAT(grow("[1]", "ns.x + ns.x"), HasSubstr("too many values"));
   EXPECT_THAT(grow("[1]", "[ns.x]"), HasSubstr("nested too deep"));
   EXPECT_THAT(grow("range(1000000)", "ns.x[1:]"), HasSubstr("too many values"));
+  // Loops in loops, whose turns cost more than what they write.
+  EXPECT_THAT(Render("{% for i in range(80000) %}{% for j in range(80000) %}{% endfor %}"
+                     "{% endfor %}"),
+              HasSubstr("too many values"));
+  EXPECT_THAT(Render("{% for i in range(1000) %}{% for j in range(1000) if j < 0 %}{% endfor %}"
+                     "{% endfor %}"),
+              HasSubstr("too many values"));
 }
 
 TEST(ChatTemplate, LongExpressionsAreRefused) {

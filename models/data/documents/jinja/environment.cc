@@ -5,9 +5,9 @@
 namespace sluice::jinja {
 namespace {
 
-constexpr int64_t kMostSteps = 50'000'000;          // of one conversation
+constexpr int64_t kMostSteps = 5'000'000;           // of one conversation
 constexpr size_t kLongestText = size_t{256} << 20;  // bytes that are written
-constexpr int64_t kMostWork = 20'000'000;           // units of Charge; about a second
+constexpr int64_t kMostWork = 5'000'000;            // units of Charge; about a second
 constexpr int64_t kMostKept = 2'000'000;            // 128 MiB of text
 constexpr int kDeepestValue = 100;                  // lists inside each other
 constexpr size_t kBytesPerUnit = 64;
@@ -33,6 +33,10 @@ int64_t UnitsOf(const Value& value, int depth) {
 absl::Status Charge(const Value& value, Environment& environment) {
   const int64_t units = UnitsOf(value, 0);
   if (units < 0) return absl::InvalidArgumentError("lists are nested too deep");
+  return Charge(units, environment);
+}
+
+absl::Status Charge(int64_t units, Environment& environment) {
   environment.work += units;
   if (units > kMostKept || environment.work > kMostWork || environment.kept > kMostKept) {
     return absl::InvalidArgumentError("the template makes too much text, or too many values");

@@ -46,7 +46,7 @@ struct Environment {
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
   int64_t steps = 0;  // statements that were run
-  int64_t work = 0;   // of calls and of the values that were made, in units of Charge
+  int64_t work = 0;   // of calls, turns of loops and values that were made, in units of Charge
   int64_t kept = 0;   // of those that were given a name, less those that they replaced
 };
 
@@ -54,6 +54,9 @@ struct Environment {
 // for every 64 bytes of text. So a template that doubles a text again and again ends with
 // InvalidArgument, as one does whose lists are nested too deep to be copied.
 absl::Status Charge(const Value& value, Environment& environment);
+absl::Status Charge(int64_t units, Environment& environment);
+// Of the call of a macro, and of a turn of a loop, which makes the value `loop`.
+inline constexpr int64_t kWorkOfCall = 16;
 // Moves `value` to what has a name, and counts what all names hold.
 absl::Status Assign(Value value, Value& name, Environment& environment);
 

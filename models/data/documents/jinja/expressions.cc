@@ -12,11 +12,10 @@
 namespace sluice::jinja {
 namespace {
 
-constexpr int kDeepest = 100;        // expressions inside each other
-constexpr int kDeepestCall = 50;     // macros that call each other
-constexpr int64_t kWorkOfCall = 16;  // in units of Charge
-constexpr int kMostLinks = 1000;     // operators, filters and attributes behind a value
-constexpr size_t kMostKeys = 1000;   // of a dictionary
+constexpr int kDeepest = 100;       // expressions inside each other
+constexpr int kDeepestCall = 50;    // macros that call each other
+constexpr int kMostLinks = 1000;    // operators, filters and attributes behind a value
+constexpr size_t kMostKeys = 1000;  // of a dictionary
 
 struct Arguments {
   std::vector<Expression> positional;
@@ -111,7 +110,7 @@ absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, 
   if (env.depth == kDeepestCall) {
     return absl::InvalidArgumentError("macros call each other too deep");
   }
-  env.work += kWorkOfCall;
+  if (absl::Status status = Charge(kWorkOfCall, env); !status.ok()) return status;
   ++env.depth;
   absl::StatusOr<Value> text = RunMacro(macro, *std::move(given), env);
   --env.depth;

@@ -74,6 +74,7 @@ absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
   Values kept;
   for (const Value& element : elements) {
     std::map<std::string, Value> scope;
+    if (absl::Status status = Charge(kWorkOfCall, env); !status.ok()) return status;
     if (absl::Status status = Bind(loop.names, element, &scope); !status.ok()) return status;
     env.scopes.push_back(std::move(scope));
     absl::StatusOr<Value> holds = loop.condition(env);
@@ -90,6 +91,7 @@ absl::Status RunLoop(const Loop& loop, Environment& env) {
   if (elements->empty()) return RunAll(loop.otherwise, env);
   for (size_t i = 0; i < elements->size(); ++i) {
     std::map<std::string, Value> scope;
+    if (absl::Status s = Charge(kWorkOfCall, env); !s.ok()) return s;
     scope["loop"] = LoopValue(*elements, i);
     if (absl::Status s = Bind(loop.names, (*elements)[i], &scope); !s.ok()) return s;
     env.scopes.push_back(std::move(scope));
