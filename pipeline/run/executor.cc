@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "models/failpoints/failpoints.h"
 #include "pipeline/compile/memory/memory_plan.h"
 #include "pipeline/run/bit_flip.h"
 
