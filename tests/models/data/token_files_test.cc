@@ -273,7 +273,8 @@ TEST_F(TokenFilesTest, SaysWhatIsWrongWithMegatronsIndex) {
     WriteBytes(folder_ / "train.idx", bytes);
     EXPECT_THAT(Error(), AllOf(HasSubstr("train.idx"), HasSubstr(message)));
   };
-  expect(Megatron{.magic = "TNTIDX\0\0\0"}.Bytes() + "12345678", "begins with 'TNTIDX");
+  expect(Megatron{.magic = std::string("TNTIDX\0\0\0", 9)}.Bytes() + "12345678",
+         "begins with 'TNTIDX");
   expect(Megatron{.version = 2}.Bytes(), "the version is 2; expected 1");
   expect(Megatron{.code = 7}.Bytes(), "the code of the type is 7; expected 1 (uint8)");
   expect(Megatron{.sizes = {60, -1, 40}}.Bytes(), "sequence 1 has a size of -1");

@@ -172,13 +172,11 @@ TEST(JsonTextTest, HasNoBytesThatAreNotUtf8) {
   EXPECT_EQ(JsonText(nlohmann::ordered_json{{"b", "ü"}, {"a", 1}}), "{\"b\":\"ü\",\"a\":1}");
 }
 
-// nlohmann's own throws there. Files that must not have another name refuse it, and templates of
-// chats have words of their own.
+// nlohmann's own throws there. Files that must not have another name refuse it.
 TEST(JsonTextTest, NoOtherFileCallsNlohmanns) {
   EXPECT_THAT(LinesWith(std::regex(R"(\.dump\()")),
               UnorderedElementsAre(StartsWith("models/spec/json_text.h: "),
                                    StartsWith("models/spec/json.cc: "),
-                                   StartsWith("models/data/documents/jinja/builtins.cc: "),
                                    StartsWith("models/files/safetensors_header.cc: "),
                                    StartsWith("models/files/shard_index.cc: ")));
 }
