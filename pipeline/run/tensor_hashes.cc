@@ -39,10 +39,9 @@ void TensorHashes::Clear() {
   queued_ = 0;
 }
 
-size_t TensorHashes::Add(const void* data, int64_t bytes) {
+void TensorHashes::Add(const void* data, int64_t bytes) {
   assert(tensors_.size() < most_);
   tensors_.push_back({.data = data, .bytes = bytes});
-  return tensors_.size() - 1;
 }
 
 void TensorHashes::Queue() {

@@ -19,8 +19,8 @@ class TensorHashes {
 
   // Forgets the hashes, which must not be under way.
   void Clear();
-  // Returns the number of the tensor's hash, which Queue takes.
-  size_t Add(const void* data, int64_t bytes);
+  // Hashes are numbered as tensors are added; Queue takes them.
+  void Add(const void* data, int64_t bytes);
   // Queues the hashes of what has been added since the last call.
   void Queue();
   // Once the stream's work is done.
