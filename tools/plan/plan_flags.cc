@@ -110,7 +110,7 @@ void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
       .add_option("--audit", flags->audit,
                   "Every so many steps, each rank computes one micro-batch of another rank again, "
                   "as train --audit does. Its time, in the mean over these steps, is in the step, "
-                  "and its memory is counted. For processors; 0: never")
+                  "and its memory is counted. 0: never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--overlap-sync", flags->overlap_sync,

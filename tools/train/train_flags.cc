@@ -162,8 +162,7 @@ void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
            "be equal, or the hardware of one of them computes wrong. That rank is named, and the "
            "run ends with exit code 5. It costs about 1 / (N x micro-batches) of the time, the "
            "sending of a stage's weights, and hashes of the weights in each step: some 1 % where N "
-           "x micro-batches is 200. What it has cost is printed at the end. For processors; 0: "
-           "never")
+           "x micro-batches is 200. What it has cost is printed at the end. 0: never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   group
