@@ -71,7 +71,7 @@ template <typename Value>
 class Builder : public nlohmann::json_sax<Value> {
  public:
   using binary_t = typename Value::binary_t;
-  Builder(absl::string_view text, size_t deepest) : text_(text), deepest_(deepest) {}
+  Builder(absl::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
 
   CountedBytes begin() { return {text_.data(), &read_}; }
   CountedBytes end() { return {text_.data() + text_.size(), &read_}; }
@@ -93,6 +93,10 @@ class Builder : public nlohmann::json_sax<Value> {
   bool key(std::string& name) override {
     const auto [field, is_new] = open_.back()->emplace(name, nullptr);
     place_ = &*field;
+    if (open_.back()->size() > limits_.fields) {
+      return Refuse(OpeningQuote(text_, read_),
+                    absl::StrCat("more than ", limits_.fields, " fields in one object"));
+    }
     return is_new || Refuse(OpeningQuote(text_, read_),
                             absl::StrCat("field ", ShowJson(name), " is given twice"));
   }
@@ -127,8 +131,8 @@ class Builder : public nlohmann::json_sax<Value> {
     return true;
   }
   bool Enter(Value empty) {
-    if (open_.size() == deepest_) {
-      return Refuse(read_ - 1, absl::StrCat("nested more than ", deepest_, " deep"));
+    if (open_.size() == limits_.depth) {
+      return Refuse(read_ - 1, absl::StrCat("nested more than ", limits_.depth, " deep"));
     }
     open_.push_back(Place(std::move(empty)));
     return true;
@@ -139,7 +143,7 @@ class Builder : public nlohmann::json_sax<Value> {
   }
 
   const absl::string_view text_;
-  const size_t deepest_;
+  const JsonLimits& limits_;
   size_t read_ = 0;  // bytes
   Value root_;
   std::vector<Value*> open_;  // objects and arrays, from the root on
@@ -153,7 +157,7 @@ absl::StatusOr<Value> Parse(absl::string_view text, const JsonLimits& limits) {
     return absl::InvalidArgumentError(absl::StrCat("has ", text.size(), " bytes; expected at most ",
                                                    limits.bytes, " of such a JSON document"));
   }
-  Builder<Value> builder(text, limits.depth);
+  Builder<Value> builder(text, limits);
   if (Value::sax_parse(builder.begin(), builder.end(), &builder)) return builder.Take();
   return absl::InvalidArgumentError(builder.complaint());
 }
@@ -178,6 +182,11 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits)
 absl::StatusOr<Json> ParseJsonObject(absl::string_view text, absl::string_view file,
                                      absl::string_view expected) {
   return ParseObject<Json>(text, file, expected);
+}
+
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(absl::string_view text,
+                                                        const JsonLimits& limits) {
+  return Parse<nlohmann::ordered_json>(text, limits);
 }
 
 absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(absl::string_view text,

@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_SPEC_JSON_H_
 
 #include <cstddef>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -19,6 +20,7 @@ struct JsonLimits {
   size_t bytes = size_t{64} << 20;
   // Objects and arrays inside each other: [[1]] has 2. Far more than any document needs.
   size_t depth = 32;
+  size_t fields = std::numeric_limits<size_t>::max();  // of one object
 };
 
 // Reads a JSON value of any type. InvalidArgument says where and what is wrong: "line 3, column 14:
@@ -33,6 +35,8 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
 
 // The same with the fields of every object in the order of the text, for documents that are written
 // again; its time is quadratic in the fields of one object.
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(absl::string_view text,
+                                                        const JsonLimits& limits);
 absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(absl::string_view text,
                                                               absl::string_view file,
                                                               absl::string_view expected);

@@ -81,9 +81,10 @@ void TryJsonLines(absl::string_view text) {
   static const Folder folder;
   static const std::unique_ptr<const Tokenizer> tokenizer = SmallTokenizer();
   TextFormat format = {.tokenizer = tokenizer.get(), .end = "."};
-  format.render_chat = [](const std::vector<ChatMessage>& messages) {
+  format.render_chat = [](const Conversation& conversation) {
     std::vector<ChatPiece> pieces;
-    for (const ChatMessage& each : messages) pieces.push_back({each.content, each.role == "a"});
+    for (const ChatMessage& each : conversation.messages)
+      pieces.push_back({each.content, each.role == "a"});
     return pieces;
   };
   const std::string path = folder.Write("input.jsonl", text);
@@ -127,11 +128,17 @@ void TryMegatronIndex(absl::string_view text) {
 void TryChatTemplate(absl::string_view text) {
   const auto render = ParseChatTemplate(text, kFuzzedFile, {.bos = "<s>", .eos = "</s>"});
   if (!render.ok()) return RequireRefusal(render.status());
-  const std::vector<std::vector<ChatMessage>> chats = {
-      {{"user", "a"}, {"assistant", " b\n"}, {"user", "\u00e9"}, {"assistant", ""}},
-      {{"system", "s"}, {"user", "{{ x }}"}, {"assistant", "b"}},
-      {{"tool", "t"}}};
-  for (const std::vector<ChatMessage>& chat : chats) {
+  const nlohmann::ordered_json call = {
+      {"role", "assistant"},
+      {"content", nullptr},
+      {"tool_calls",
+       {{{"type", "function"},
+         {"function", {{"name", "f"}, {"arguments", {{"x", {1, -2.5e-7, "\n"}}, {"y", {}}}}}}}}}};
+  const std::vector<Conversation> chats = {
+      {{{"user", "a"}, {"assistant", " b\n"}, {"user", "\u00e9"}, {"assistant", ""}}},
+      {{{"system", "s"}, {"user", "{{ x }}"}, {"assistant", "b"}}},
+      {{{"user", "a"}, {"assistant", "", call}, {"tool", "t"}}, {{{"name", "f"}}}}};
+  for (const Conversation& chat : chats) {
     const auto prompt = render->prompt(chat);
     if (!prompt.ok()) RequireRefusal(prompt.status());
     const auto pieces = render->chat(chat);

@@ -35,11 +35,11 @@ struct ChatFlags {
 };
 
 // A conversation, and the keys and values of its tokens so far.
-class Conversation {
+class ChatSession {
  public:
-  static absl::StatusOr<std::unique_ptr<Conversation>> Begin(const ChatFlags& flags,
-                                                             const LoadedModel& loaded) {
-    std::unique_ptr<Conversation> talk(new Conversation(flags, loaded));
+  static absl::StatusOr<std::unique_ptr<ChatSession>> Begin(const ChatFlags& flags,
+                                                            const LoadedModel& loaded) {
+    std::unique_ptr<ChatSession> talk(new ChatSession(flags, loaded));
     constexpr int64_t kUsualContext = 4096;
     const int64_t max_seq = loaded.model->config().max_seq;
     if (flags.context > max_seq) {
@@ -55,13 +55,13 @@ class Conversation {
     absl::StatusOr<CachedSequence> sequence = talk->model_->NewSequence();
     if (!sequence.ok()) return sequence.status();
     talk->sequence_ = *std::move(sequence);
-    if (!flags.system.empty()) talk->messages_.push_back({"system", flags.system});
+    if (!flags.system.empty()) talk->conversation_.messages.push_back({"system", flags.system});
     return talk;
   }
 
   // Shows the answer to `message` as it comes.
   absl::Status Answer(const std::string& message) {
-    messages_.push_back({"user", message});
+    conversation_.messages.push_back({"user", message});
     absl::StatusOr<std::vector<int32_t>> tokens = PromptTokens();
     if (!tokens.ok()) return tokens.status();
     ShownText shown(loaded_);
@@ -80,18 +80,17 @@ class Conversation {
       show(shown.Take(*token));
     }
     show(shown.Finish());
-    messages_.push_back({"assistant", answer});
+    conversation_.messages.push_back({"assistant", answer});
     std::fputc('\n', stdout);
     std::fflush(stdout);
     return absl::OkStatus();
   }
 
  private:
-  Conversation(const ChatFlags& flags, const LoadedModel& loaded)
-      : flags_(flags), loaded_(loaded) {}
+  ChatSession(const ChatFlags& flags, const LoadedModel& loaded) : flags_(flags), loaded_(loaded) {}
 
   absl::StatusOr<std::vector<int32_t>> PromptTokens() const {
-    const absl::StatusOr<std::string> text = loaded_.text->format.render_prompt(messages_);
+    const absl::StatusOr<std::string> text = loaded_.text->format.render_prompt(conversation_);
     if (!text.ok()) return text.status();
     return Encode(*loaded_.text->tokenizer, *text, SpecialTokens::kLeaveOut);
   }
@@ -122,7 +121,7 @@ class Conversation {
 
   const ChatFlags& flags_;
   const LoadedModel& loaded_;
-  std::vector<ChatMessage> messages_;
+  Conversation conversation_;
   CachedSequence sequence_;
   std::unique_ptr<CachedModel> model_;
   uint64_t drawn_ = 0;
@@ -140,7 +139,7 @@ int RunChat(const ChatFlags& flags) {
         "tokenizer_config.json",
         loaded->text ? "; or give --chat-template FILE" : "")));
   }
-  const auto talk = Conversation::Begin(flags, *loaded);
+  const auto talk = ChatSession::Begin(flags, *loaded);
   if (!talk.ok()) return Fail(talk.status());
   for (std::string line; std::getline(std::cin, line) && line != "/exit";) {
     if (line.empty()) continue;

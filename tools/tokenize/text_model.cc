@@ -97,10 +97,8 @@ absl::Status AddChatTemplate(const fs::path& folder, const std::string& given,
       ParseChatTemplate(config.chat_template, name, {.bos = config.bos, .eos = config.eos});
   if (!parsed.ok()) {
     // Data without conversations need none; those with them are told why.
-    format->render_chat = [why = parsed.status()](const std::vector<ChatMessage>&) { return why; };
-    format->render_prompt = [why = parsed.status()](const std::vector<ChatMessage>&) {
-      return why;
-    };
+    format->render_chat = [why = parsed.status()](const Conversation&) { return why; };
+    format->render_prompt = [why = parsed.status()](const Conversation&) { return why; };
     return absl::OkStatus();
   }
   format->render_chat = std::move(parsed->chat);

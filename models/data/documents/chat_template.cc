@@ -1,5 +1,6 @@
 #include "models/data/documents/chat_template.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,41 +19,70 @@ using jinja::Value;
 // A range of bytes of a rendered conversation that counts.
 using Range = std::pair<size_t, size_t>;
 
+bool CallsTools(const ChatMessage& message) {
+  const auto field = message.fields.find("tool_calls");
+  return field != message.fields.end() && !field->empty();
+}
+
 class Chat {
  public:
   Chat(jinja::Template chat_template, std::string name, SpecialWords words)
       : template_(std::move(chat_template)), name_(std::move(name)), words_(std::move(words)) {}
 
-  absl::StatusOr<std::vector<ChatPiece>> Render(const std::vector<ChatMessage>& messages) const {
-    absl::StatusOr<Rendered> rendered = RenderFirst(messages, messages.size(), false);
+  absl::StatusOr<std::vector<ChatPiece>> Render(const Conversation& conversation) const {
+    if (absl::Status status = CheckTools(conversation); !status.ok()) return status;
+    absl::StatusOr<Rendered> rendered = RenderAll(conversation, false);
     if (!rendered.ok()) return rendered.status();
     std::vector<Range> ranges = std::move(rendered->generations);
     if (!template_.has_generations()) {
-      absl::StatusOr<std::vector<Range>> turns = Turns(messages, rendered->text);
+      absl::StatusOr<std::vector<Range>> turns = Turns(conversation, rendered->text);
       if (!turns.ok()) return turns.status();
       ranges = *std::move(turns);
     }
     return Pieces(rendered->text, ranges);
   }
 
-  absl::StatusOr<std::string> RenderPrompt(const std::vector<ChatMessage>& messages) const {
-    absl::StatusOr<Rendered> rendered = RenderFirst(messages, messages.size(), true);
+  absl::StatusOr<std::string> RenderPrompt(const Conversation& conversation) const {
+    if (absl::Status status = CheckTools(conversation); !status.ok()) return status;
+    absl::StatusOr<Rendered> rendered = RenderAll(conversation, true);
     if (!rendered.ok()) return rendered.status();
     return std::move(rendered->text);
   }
 
  private:
+  // A template that knows no tools would leave them out.
+  absl::Status CheckTools(const Conversation& conversation) const {
+    const bool has_tools = conversation.tools.is_array() && !conversation.tools.empty();
+    if (has_tools && !template_.Mentions("tools")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name_, ", chat template, does not write 'tools', which are given"));
+    }
+    const std::vector<ChatMessage>& messages = conversation.messages;
+    const auto call = std::find_if(messages.begin(), messages.end(), CallsTools);
+    if (call == messages.end() || template_.Mentions("tool_calls")) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ", chat template, does not write 'tool_calls', which message ",
+                     call - messages.begin(), " has"));
+  }
+
+  absl::StatusOr<Rendered> RenderAll(const Conversation& conversation, bool prompt) const {
+    return RenderFirst(conversation, conversation.messages.size(), prompt);
+  }
+
   // The first `count` messages.
-  absl::StatusOr<Rendered> RenderFirst(const std::vector<ChatMessage>& messages, size_t count,
+  absl::StatusOr<Rendered> RenderFirst(const Conversation& conversation, size_t count,
                                        bool prompt) const {
     Value list = Value::array();
     for (size_t i = 0; i < count; ++i) {
-      list.push_back({{"role", messages[i].role}, {"content", messages[i].content}});
+      const ChatMessage& message = conversation.messages[i];
+      list.push_back(message.fields.is_null()
+                         ? Value{{"role", message.role}, {"content", message.content}}
+                         : message.fields);
     }
     absl::StatusOr<Rendered> rendered = template_.Render({{"messages", std::move(list)},
                                                           {"bos_token", words_.bos},
                                                           {"eos_token", words_.eos},
-                                                          {"tools", Value()},
+                                                          {"tools", conversation.tools},
                                                           {"documents", Value()},
                                                           {"add_generation_prompt", prompt}});
     if (rendered.ok()) return rendered;
@@ -65,7 +95,7 @@ class Chat {
   absl::StatusOr<std::string> TurnEnd() const {
     const std::string words = "sluiceprobe";
     const absl::StatusOr<Rendered> probe =
-        RenderFirst({{"user", "x"}, {"assistant", words}}, 2, false);
+        RenderAll({.messages = {{"user", "x"}, {"assistant", words}}}, false);
     if (!probe.ok()) return probe.status();
     const size_t at = probe->text.rfind(words);
     if (at == std::string::npos) return "";
@@ -74,21 +104,28 @@ class Chat {
   }
 
   // Of each of the assistant's turns: from the end of the prompt for it to the end of the turn.
-  absl::StatusOr<std::vector<Range>> Turns(const std::vector<ChatMessage>& messages,
+  absl::StatusOr<std::vector<Range>> Turns(const Conversation& conversation,
                                            const std::string& text) const {
+    const std::vector<ChatMessage>& messages = conversation.messages;
+    const auto is_turn = [](const ChatMessage& message) { return message.role == "assistant"; };
+    if (std::none_of(messages.begin(), messages.end(), is_turn)) return std::vector<Range>();
     const absl::StatusOr<std::string> turn_end = TurnEnd();
     if (!turn_end.ok()) return turn_end.status();
     std::vector<Range> turns;
     for (size_t i = 0; i < messages.size(); ++i) {
-      if (messages[i].role != "assistant") continue;
-      const absl::StatusOr<Rendered> prompt = RenderFirst(messages, i, true);
+      if (!is_turn(messages[i])) continue;
+      const absl::StatusOr<Rendered> prompt = RenderFirst(conversation, i, true);
       if (!prompt.ok()) return prompt.status();
       const std::string words = jinja::TextOf(
           jinja::Filter("trim", messages[i].content, {}).value_or(messages[i].content));
       const size_t begin = prompt->text.size();
       const size_t at = text.find(words, begin);
-      const size_t end = at == std::string::npos ? at : text.find(*turn_end, at + words.size());
-      if (!absl::StartsWith(text, prompt->text) || end == std::string::npos) {
+      size_t behind = at == std::string::npos ? at : at + words.size();
+      // Llama's templates write no words beside a call of tools; another turn may have them.
+      if (CallsTools(messages[i]) && at >= text.find(*turn_end, begin)) behind = begin;
+      const size_t end = behind == std::string::npos ? behind : text.find(*turn_end, behind);
+      const bool is_behind_last = turns.empty() || begin >= turns.back().second;
+      if (!absl::StartsWith(text, prompt->text) || end == std::string::npos || !is_behind_last) {
         return absl::InvalidArgumentError(absl::StrCat(
             name_, ", chat template: cannot tell which text is message ", i,
             ", as the template writes it in another way in front of others; mark the assistant's "
@@ -128,11 +165,9 @@ absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std
   }
   const auto chat = std::make_shared<const Chat>(*std::move(parsed), name, words);
   return ChatTemplate{
-      .chat = [chat](const std::vector<ChatMessage>& messages) { return chat->Render(messages); },
+      .chat = [chat](const Conversation& conversation) { return chat->Render(conversation); },
       .prompt =
-          [chat](const std::vector<ChatMessage>& messages) {
-            return chat->RenderPrompt(messages);
-          }};
+          [chat](const Conversation& conversation) { return chat->RenderPrompt(conversation); }};
 }
 
 }  // namespace sluice

@@ -22,10 +22,9 @@ struct ChatPiece {
   std::string text;
   bool counts = false;
 };
-using RenderChat =
-    std::function<absl::StatusOr<std::vector<ChatPiece>>(const std::vector<ChatMessage>&)>;
+using RenderChat = std::function<absl::StatusOr<std::vector<ChatPiece>>(const Conversation&)>;
 // A conversation up to where the assistant's next turn begins, which is for a model to write.
-using RenderPrompt = std::function<absl::StatusOr<std::string>(const std::vector<ChatMessage>&)>;
+using RenderPrompt = std::function<absl::StatusOr<std::string>(const Conversation&)>;
 
 // How a model reads text.
 struct TextFormat {

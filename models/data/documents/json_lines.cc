@@ -117,7 +117,9 @@ class LineEncoders {
 // Collects the documents of all lines.
 class Collector {
  public:
-  explicit Collector(int64_t seq) : seq_(seq) { lines_.documents.begins = {0}; }
+  Collector(int64_t seq, bool has_end) : seq_(seq), has_end_(has_end) {
+    lines_.documents.begins = {0};
+  }
 
   absl::Status Add(Line& line) {
     ++lines_.lines;
@@ -135,6 +137,7 @@ class Collector {
       ++lines_.without_target;
       return absl::OkStatus();
     }
+    if (!has_end_ && line.form != Document::Form::kMessages) ++lines_.without_end;
     lines_.documents.begins.push_back(lines_.documents.begins.back() +
                                       static_cast<int64_t>(tokens.size()));
     lines_.documents.counted.push_back(static_cast<int32_t>(counted));
@@ -150,6 +153,7 @@ class Collector {
 
  private:
   const int64_t seq_;
+  const bool has_end_;
   JsonLines lines_;
   TokenStore store_;
 };
@@ -190,13 +194,18 @@ std::vector<std::string> JsonLines::Notes(const std::string& path, int64_t seq) 
                                  " documents have no token that counts in the loss, and are left "
                                  "out"));
   }
+  if (without_end > 0) {
+    notes.push_back(absl::StrCat(path, ": ", GroupDigits(without_end), " of ", GroupDigits(lines),
+                                 " documents end without a word that says so: the tokenizer's "
+                                 "folder has no 'eos_token' in a tokenizer_config.json"));
+  }
   return notes;
 }
 
 absl::StatusOr<JsonLines> ReadJsonLines(const std::vector<std::string>& paths,
                                         const TextFormat& format, const JsonLinesOptions& options) {
   LineEncoders encoders(format, options);
-  Collector collector(options.seq);
+  Collector collector(options.seq, !format.end.empty());
   for (const std::string& path : paths) {
     if (absl::Status status = AddFile(path, encoders, collector); !status.ok()) return status;
   }

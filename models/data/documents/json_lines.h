@@ -24,6 +24,7 @@ struct JsonLines {
   int64_t cut = 0;             // conversations and prompts that were longer than `seq`
   int64_t cut_tokens = 0;      // that these had behind `seq`
   int64_t without_target = 0;  // documents of which no target counts, which are left out
+  int64_t without_end = 0;     // texts and completions that no word ends, as none is known
 
   std::vector<std::string> Notes(const std::string& path, int64_t seq) const;
 };

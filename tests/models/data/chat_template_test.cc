@@ -1,6 +1,7 @@
 #include "models/data/documents/chat_template.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,12 +13,13 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
 
 const std::vector<ChatMessage> kChat = {
     {"user", "a"}, {"assistant", " b "}, {"user", "c"}, {"assistant", "d"}};
 
 // What counts stands in brackets.
-std::string Render(const std::string& text, const std::vector<ChatMessage>& chat = kChat) {
+std::string RenderConversation(const std::string& text, const Conversation& chat) {
   const auto render = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
   if (!render.ok()) return std::string(render.status().message());
   const auto pieces = render->chat(chat);
@@ -27,6 +29,10 @@ std::string Render(const std::string& text, const std::vector<ChatMessage>& chat
     absl::StrAppend(&result, piece.counts ? "[" : "", piece.text, piece.counts ? "]" : "");
   }
   return result;
+}
+
+std::string Render(const std::string& text, const std::vector<ChatMessage>& chat = kChat) {
+  return RenderConversation(text, {.messages = chat});
 }
 
 TEST(ChatTemplate, TurnsOfTheAssistantCountUpToTheirEnd) {
@@ -40,7 +46,7 @@ TEST(ChatTemplate, TurnsOfTheAssistantCountUpToTheirEnd) {
 std::string RenderPrompt(const std::string& text, const std::vector<ChatMessage>& chat) {
   const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
   if (!parsed.ok()) return std::string(parsed.status().message());
-  return parsed->prompt(chat).value_or("refused");
+  return parsed->prompt({.messages = chat}).value_or("refused");
 }
 
 TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
@@ -49,7 +55,7 @@ TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
       "{% if add_generation_prompt %}<assistant>{% endif %}";
   const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  const auto pieces = parsed->chat(kChat);
+  const auto pieces = parsed->chat({.messages = kChat});
   ASSERT_TRUE(pieces.ok()) << pieces.status();
   std::string before;  // the piece
   size_t done = 0;     // of the assistant's turns
@@ -150,6 +156,11 @@ TEST(ChatTemplate, WhatGrowsWithoutEndIsRefused) {
   EXPECT_THAT(Render("{% for i in range(1000) %}{% for j in range(1000) if j < 0 %}{% endfor %}"
                      "{% endfor %}"),
               HasSubstr("too many values"));
+  // Looking for an end in a long text.
+  EXPECT_THAT(
+      Render("{% set ns = namespace(x='a') %}{% for i in range(20) %}{% set ns.x = ns.x ~ ns.x %}"
+             "{% endfor %}{% for i in range(9000) %}{% if ns.x|length %}{% endif %}{% endfor %}"),
+      HasSubstr("too much text"));
 }
 
 TEST(ChatTemplate, LongExpressionsAreRefused) {
@@ -237,6 +248,130 @@ TEST(ChatTemplate, CallsAreCounted) {
     absl::StrAppend(&text, "{% macro f", i, "(a=", next, ", b=", next, ") %}{% endmacro %}");
   }
   EXPECT_THAT(Render(text + "{{ f0() }}"), HasSubstr("too much text"));
+}
+
+// What a name holds is not copied where only a part of it is asked for.
+TEST(ChatTemplate, AConversationMayBeLong) {
+  std::vector<ChatMessage> chat;
+  size_t turns = 0;
+  for (; turns < 3000; ++turns) {
+    chat.push_back({turns % 2 == 0 ? "user" : "assistant", std::string(1000, 'w')});
+  }
+  const std::string text = Render(
+      "{% set ns = namespace(all=messages) %}{% for m in messages %}{% generation %}"
+      "{% if not messages or messages is not defined or messages|length != ns.all|length %}no{% "
+      "endif %}"
+      "{% if messages[loop.index0].role != m.role or ns.all[0]['role'] != 'user' %}no{% endif %}"
+      "{{ messages[-1].content }}{% endgeneration %}{% endfor %}",
+      chat);
+  EXPECT_EQ(text.size(), turns * 1002);
+}
+
+TEST(ChatTemplate, WhatElseAMessageHoldsIsThere) {
+  const std::string text =
+      "{% for m in messages %}{{ m.name }}{% if m.thinking is string %}({{ m.thinking }}){% endif "
+      "%}"
+      "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+  const Json reasons = {
+      {"role", "assistant"}, {"content", "b"}, {"thinking", "why"}, {"tags", {1}}};
+  EXPECT_EQ(
+      Render(text, {{"user", "a", {{"role", "user"}, {"content", "a"}, {"name", "Ann"}}},
+                    {"assistant", "b", reasons},
+                    {"user", "c", {{"role", "user"}, {"content", "c"}, {"thinking", nullptr}}}}),
+      "Ann[a](why)[b][c]");
+}
+
+// As Qwen's templates do; transformers writes the same (tests/peers/hf_chat_templates.py).
+constexpr char kToolTemplate[] =
+    "{% if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}{% endfor %}</tools>\n{% "
+    "endif %}"
+    "{% for m in messages %}<{{ m.role }}>{% if m.content %}{{ m.content }}{% endif %}"
+    "{% for call in m.tool_calls %}{% set f = call.function if call.function else call %}"
+    "<call>{{ f.name }}({% if f.arguments is string %}{{ f.arguments }}{% else %}"
+    "{{ f.arguments | tojson }}{% endif %})</call>{% endfor %}</e>\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+TEST(ChatTemplate, ToolsAreWrittenAsTransformersDoes) {
+  const auto document = ParseDocument(
+      R"({"tools": "[{\"type\": \"function\", \"function\": {\"name\": \"add\", \"a\": []}}]",)"
+      R"( "messages": [{"role": "user", "content": "1 + 2?"},)"
+      R"( {"role": "assistant", "tool_calls": [{"function":)"
+      R"( {"name": "add", "arguments": {"y": 1.0, "x": [2e-7, null, true, "\"\n\u00e9"]}}}]},)"
+      R"( {"role": "tool", "name": "add", "content": "3"},)"
+      R"( {"role": "assistant", "content": "3.", "tool_calls": [{"name": "f", "arguments": "{}"}]}]})");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(
+      RenderConversation(kToolTemplate, document->conversation),
+      "<tools>{\"type\": \"function\", \"function\": {\"name\": \"add\", \"a\": []}}</tools>\n"
+      "<user>1 + 2?</e>\n<assistant>[<call>add({\"y\": 1.0, \"x\": [2e-07, null, true, "
+      "\"\\\"\\n\xC3\xA9\"]})</call></e>]\n<tool>3</e>\n<assistant>[3.<call>f({})</call></e>]\n");
+}
+
+TEST(ChatTemplate, WhatACallLeavesOutDoesNotHideIt) {
+  const Json call = {
+      {"role", "assistant"}, {"content", "thought"}, {"tool_calls", {{{"name", "f"}}}}};
+  const std::string text =
+      "{% for m in messages %}<{{ m.role }}>{% if m.tool_calls %}{{ m.tool_calls[0].name }}()"
+      "{% elif m.content != 'lost' %}{{ m.content }}{% endif %}</e>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  for (const char* next : {"b", "a thought", "thought"}) {
+    EXPECT_EQ(RenderConversation(
+                  text, {{{"user", "a"}, {"assistant", "thought", call}, {"assistant", next}}}),
+              absl::StrCat("<user>a</e><assistant>[f()</e>]<assistant>[", next, "</e>]"));
+  }
+  // Without a call it is not known where such a turn ends.
+  EXPECT_THAT(Render(text, {{"user", "a"}, {"assistant", "lost"}, {"assistant", "not lost"}}),
+              HasSubstr("cannot tell which text is message 2"));
+}
+
+TEST(ChatTemplate, ATemplateThatKnowsNoToolsDoesNotLoseThem) {
+  const std::string text =
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+  const Json call = {{"role", "assistant"}, {"tool_calls", {{{"name", "f"}}}}};
+  EXPECT_THAT(RenderConversation(text, {{{"user", "a"}, {"assistant", "", call}}}),
+              HasSubstr("does not write 'tool_calls', which message 1 has"));
+  EXPECT_THAT(RenderConversation(text, {{{"user", "a"}}, {{{"name", "f"}}}}),
+              HasSubstr("does not write 'tools', which are given"));
+  EXPECT_EQ(RenderConversation(text, {{{"user", "a"}}, Json::array()}), "[a]");
+}
+
+// As json.dumps of Python.
+TEST(ChatTemplate, JsonIsAsPythonWritesIt) {
+  const auto json = [](const std::string& value) { return Render("{{ " + value + " }}", {}); };
+  EXPECT_EQ(
+      json("{'b': [1, {'a': none}], 'a': [], 'c': {}} | tojson(indent=2)"),
+      "{\n  \"b\": [\n    1,\n    {\n      \"a\": null\n    }\n  ],\n  \"a\": [],\n  \"c\": {}\n}");
+  EXPECT_EQ(json("[1, 'x'] | tojson(indent=none)"), "[1, \"x\"]");
+  EXPECT_EQ(json("'\xC3\xA9/\x01\x7F' | tojson"), "\"\xC3\xA9/\\u0001\x7F\"");
+  EXPECT_THAT(json("[1] | tojson(2)"), HasSubstr("have no name"));
+  EXPECT_THAT(json("[1] | tojson(sort_keys=true)"),
+              HasSubstr("'sort_keys' of the filter 'tojson'"));
+  EXPECT_THAT(json("x | tojson"), HasSubstr("cannot take undefined"));
+  const std::string text = "{{ messages[0].x }} {{ messages[0].x | tojson }}";
+  for (const auto& [number, written] :
+       std::vector<std::pair<double, std::string>>{{0.1, "0.1"},
+                                                   {100000, "100000.0"},
+                                                   {1e15, "1000000000000000.0"},
+                                                   {1e16, "1e+16"},
+                                                   {123456789012345680, "1.2345678901234568e+17"},
+                                                   {0.0001, "0.0001"},
+                                                   {0.00001, "1e-05"},
+                                                   {-1.5e-10, "-1.5e-10"},
+                                                   {5e-324, "5e-324"},
+                                                   {-0.0, "-0.0"},
+                                                   {2.5e+300, "2.5e+300"}}) {
+    EXPECT_EQ(Render(text, {{"user", "", {{"role", "user"}, {"x", number}}}}),
+              absl::StrCat(written, " ", written));
+  }
+}
+
+// `ns.list` becomes another list while an element of it is asked for; Jinja2 would take the list first.
+TEST(ChatTemplate, AnIndexMayChangeWhatItIsOf) {
+  EXPECT_EQ(Render("{% set ns = namespace(list=['aaaaaaaaaaaaaaaaaaaaaaaaa']) %}"
+                   "{% macro f() %}{% set ns.list = [] %}{% endmacro %}"
+                   "{{ ns.list[f()|length] ~ ns.list|length }}",
+                   {}),
+            "0");
 }
 
 TEST(ChatTemplate, AMacroMayDefineItselfAnew) {

@@ -19,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr int64_t kSeq = 12;
 
@@ -47,9 +48,9 @@ class JsonLinesTest : public ::testing::Test {
     tokenizer_ = *std::move(tokenizer);
     format_.tokenizer = tokenizer_.get();
     format_.end = "<end>";
-    format_.render_chat = [](const std::vector<ChatMessage>& messages) {
+    format_.render_chat = [](const Conversation& conversation) {
       std::vector<ChatPiece> pieces;
-      for (const ChatMessage& message : messages) {
+      for (const ChatMessage& message : conversation.messages) {
         pieces.push_back({message.role.substr(0, 1) + ":", false});
         pieces.push_back({message.content + "<end>", message.role == "assistant"});
       }
@@ -147,6 +148,17 @@ TEST_F(JsonLinesTest, DocumentsWithoutATargetAreLeftOutAndCounted) {
   EXPECT_THAT(notes_, ElementsAre(HasSubstr("2 of 3 documents have no token that counts")));
 }
 
+TEST_F(JsonLinesTest, DocumentsThatNothingEndsAreCounted) {
+  const std::string lines =
+      "{\"text\": \"abc\"}\n{\"prompt\": \"a\", \"completion\": \"bc\"}\n"
+      "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}\n";
+  WindowsOf(lines);
+  EXPECT_THAT(notes_, IsEmpty());
+  format_.end.clear();
+  WindowsOf(lines);
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr(": 2 of 3 documents end without a word")));
+}
+
 TEST_F(JsonLinesTest, AFolderIsItsFilesAndManyLinesKeepTheirOrder) {
   std::string lines;
   for (int i = 0; i < 3000; ++i) absl::StrAppend(&lines, "{\"text\": \"", i, "\"}\n");
@@ -193,11 +205,27 @@ TEST_F(JsonLinesTest, ALineThatIsWrongIsNamed) {
   expect("{\"messages\": [{\"role\": \"user\"}]}", "field 'messages[0].content' is missing");
   expect("{\"messages\": [{\"role\": \"u\", \"content\": [1]}]}", "'messages[0].content' is [1]");
   expect("{\"messages\": [{\"role\": \"u\", \"content\": \"\", \"tool_calls\": [1]}]}",
-         "field 'messages[0].tool_calls' is [1]; expected no calls of tools");
+         "field 'messages[0].tool_calls' is [1]; expected a list of {\"function\"");
+  expect("{\"messages\": [{\"role\": \"u\", \"tool_calls\": [{\"function\": {\"name\": 1}}]}]}",
+         "field 'messages[0].tool_calls' is [{\"function\":{\"name\":1}}]; expected a list of");
+  expect("{\"messages\": [{\"role\": \"u\", \"content\": null, \"tool_calls\": []}]}",
+         "field 'messages[0].content' is null; expected a text");
+  expect(
+      "{\"messages\": [{\"role\": \"u\", \"content\": \"\", \"function_call\": {\"name\": "
+      "\"f\"}}]}",
+      "field 'messages[0].function_call' is {\"name\":\"f\"}; expected 'tools' and 'tool_calls'");
+  expect("{\"messages\": [{\"role\": \"u\", \"content\": \"\"}], \"tools\": {\"name\": \"f\"}}",
+         "field 'tools' is {\"name\":\"f\"}; expected a list of objects");
+  expect("{\"messages\": [{\"role\": \"u\", \"content\": \"\"}], \"tools\": \"[1]\"}",
+         "field 'tools' is [1]; expected a list of objects");
+  expect("{\"text\": \"a\", \"tools\": [{\"name\": \"f\"}]}", "expected no tools beside a text");
   expect("{\"messages\": [3]}", "field 'messages[0]' is 3");
   expect("{\"text\": \"\xC3(\"}", "not valid JSON");
   expect("{\"text\": \"a\", \"text\": \"b\"}", "is given twice");
   expect(std::string(100, '['), "nested more than");
+  std::string wide = "{\"text\": \"a\"";
+  for (int i = 1; i <= 1000; ++i) absl::StrAppend(&wide, ",\"", i, "\":1");
+  expect(wide + "}", "more than 1000 fields in one object");
   format_.render_chat = nullptr;
   expect("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}", "no chat template");
 }

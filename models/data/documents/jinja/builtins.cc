@@ -1,10 +1,14 @@
 #include "models/data/documents/jinja/builtins.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -154,11 +158,11 @@ Value PairsOf(const Value& object) {
 
 // Whether an element is one that selectattr asks for.
 absl::StatusOr<bool> Selects(const Value& element, const Values& arguments) {
-  absl::StatusOr<Value> attribute = Item(element, arguments[0]);
+  const absl::StatusOr<const Value*> attribute = Item(element, arguments[0]);
   if (!attribute.ok()) return attribute.status();
-  if (arguments.size() == 1) return IsTrue(*attribute);
+  if (arguments.size() == 1) return IsTrue(**attribute);
   if (!arguments[1].is_string()) return WrongType("the name of a test", arguments[1]);
-  return Test(arguments[1].get<std::string>(), *attribute,
+  return Test(arguments[1].get<std::string>(), **attribute,
               Values(arguments.begin() + 2, arguments.end()));
 }
 
@@ -232,6 +236,54 @@ absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t ri
   return Unsupported(absl::StrCat("'", op, "'"));
 }
 
+// As Python's repr writes a number that is not whole: 0.5, 100000.0, 1e-05, 1e+16.
+std::string FloatText(double value) {
+  char digits[64];  // "-1.2345678901234567e-308", the fewest that mean `value`
+  const char* const end =
+      std::to_chars(std::begin(digits), std::end(digits), value, std::chars_format::scientific).ptr;
+  const absl::string_view text(digits, static_cast<size_t>(end - digits));
+  int exponent = 0;
+  if (!absl::SimpleAtoi(text.substr(text.find('e') + 1), &exponent)) return std::string(text);
+  if (exponent < -4 || exponent >= 16) return std::string(text);
+  const auto fixed =
+      std::to_chars(std::begin(digits), std::end(digits), value, std::chars_format::fixed);
+  std::string result(digits, fixed.ptr);
+  return absl::StrContains(result, '.') ? result : result + ".0";
+}
+
+// As Python's json.dumps(value, ensure_ascii=False, indent=indent); -1: no indent.
+void AppendJson(const Value& value, int64_t indent, int64_t depth, std::string* out) {
+  if (value.is_number_float()) return absl::StrAppend(out, FloatText(value.get<double>()));
+  if (!value.is_structured() || value.empty()) return absl::StrAppend(out, JsonText(value));
+  const auto begin_line = [&](int64_t level) {
+    if (indent >= 0) absl::StrAppend(out, "\n", std::string(level * indent, ' '));
+  };
+  out->push_back(value.is_object() ? '{' : '[');
+  bool first = true;
+  for (const auto& [key, element] : value.items()) {
+    if (!std::exchange(first, false)) absl::StrAppend(out, indent >= 0 ? "," : ", ");
+    begin_line(depth + 1);
+    if (value.is_object()) absl::StrAppend(out, JsonText(Value(key)), ": ");
+    AppendJson(element, indent, depth + 1, out);
+  }
+  begin_line(depth);
+  out->push_back(value.is_object() ? '}' : ']');
+}
+
+// The filter of transformers, which differs from Jinja2's.
+absl::StatusOr<Value> ToJson(const Value& value, const Values& arguments) {
+  constexpr int64_t kWidest = 16;
+  const bool indents = !arguments.empty() && !arguments[0].is_null();
+  if (value.is_discarded()) return WrongType("the filter 'tojson'", value);
+  if (indents && (!arguments[0].is_number_integer() || arguments[0].get<int64_t>() < 0 ||
+                  arguments[0].get<int64_t>() > kWidest)) {
+    return WrongType("the indent of 'tojson'", arguments[0]);
+  }
+  std::string text;
+  AppendJson(value, indents ? arguments[0].get<int64_t>() : -1, 0, &text);
+  return Value(std::move(text));
+}
+
 // As Python's repr writes a text, which need not be UTF-8 in a template.
 std::string ReprOf(std::string text) {
   std::string valid, shown;
@@ -273,6 +325,11 @@ std::string ReprOf(const Value& value) {
 
 }  // namespace
 
+const Value& NoValue() {
+  static const Value* const none = new Value(Value::value_t::discarded);
+  return *none;
+}
+
 bool IsTrue(const Value& value) {
   if (value.is_discarded() || value.is_null()) return false;
   if (value.is_boolean()) return value.get<bool>();
@@ -286,6 +343,7 @@ std::string TextOf(const Value& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return FloatText(value.get<double>());
   return value.is_structured() ? ReprOf(value) : JsonText(value);
 }
 
@@ -302,9 +360,7 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
       return WrongType("the filter 'length'", value);
     return Value(LengthOf(value));
   }
-  if (name == "tojson" && arguments.empty()) {
-    return absl::StatusOr<Value>(Unsupported("the filter 'tojson'"));
-  }
+  if (name == "tojson") return ToJson(value, arguments);
   if (name == "items" && value.is_object()) return PairsOf(value);
   if (name == "title" && value.is_string()) {
     return InCase(name, value.get_ref<const std::string&>(), EndsWordOfFilter);
@@ -387,20 +443,20 @@ absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Val
   return WrongType(absl::StrCat("'", op, "'"), left_is_wrong ? left : right);
 }
 
-absl::StatusOr<Value> Item(const Value& value, const Value& index) {
+absl::StatusOr<const Value*> Item(const Value& value, const Value& index) {
   if (value.is_discarded()) return WrongType("an attribute", value);
   if (value.is_object() && index.is_string()) {
     const auto field = value.find(index.get<std::string>());
-    return field == value.end() ? Undefined() : *field;
+    return field == value.end() ? &NoValue() : &*field;
   }
   if (value.is_array() && index.is_number_integer()) {
     const auto size = static_cast<int64_t>(value.size());
     const int64_t at =
         index.get<int64_t>() < 0 ? index.get<int64_t>() + size : index.get<int64_t>();
-    return at < 0 || at >= size ? Undefined() : value[static_cast<size_t>(at)];
+    return at < 0 || at >= size ? &NoValue() : &value[static_cast<size_t>(at)];
   }
   if (value.is_string() && index.is_number_integer()) return Unsupported("an index of a text");
-  return Undefined();
+  return &NoValue();
 }
 
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,

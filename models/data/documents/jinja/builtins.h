@@ -16,6 +16,8 @@ using Value = nlohmann::ordered_json;
 using Values = std::vector<Value>;
 
 inline Value Undefined() { return Value(Value::value_t::discarded); }
+// The place of what is not defined.
+const Value& NoValue();
 bool IsTrue(const Value& value);
 // As Python's str writes it.
 std::string TextOf(const Value& value);
@@ -24,8 +26,8 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
 absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Values& arguments);
 absl::StatusOr<Value> Method(const std::string& name, const Value& value, const Values& arguments);
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right);
-// value[index], and value.index
-absl::StatusOr<Value> Item(const Value& value, const Value& index);
+// value[index], and value.index: where it is within `value`, or NoValue().
+absl::StatusOr<const Value*> Item(const Value& value, const Value& index);
 // value[begin:end:step]; a border that is Undefined() is left out.
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
                             const Value& step);

@@ -44,6 +44,35 @@ absl::Status Charge(int64_t units, Environment& environment) {
   return absl::OkStatus();
 }
 
+Expression Expression::OfPlace(Find find) {
+  Expression result;
+  result.find_ = std::make_shared<const Find>(std::move(find));
+  return result;
+}
+
+absl::StatusOr<Value> Expression::operator()(Environment& environment) const {
+  if (make_ != nullptr) return (*make_)(environment);
+  const absl::StatusOr<const Value*> place = (*find_)(environment);
+  if (!place.ok()) return place.status();
+  if (absl::Status status = Charge(**place, environment); !status.ok()) return status;
+  return **place;
+}
+
+absl::StatusOr<const Value*> Expression::In(Environment& environment, Value* made) const {
+  if (find_ != nullptr) return (*find_)(environment);
+  absl::StatusOr<Value> value = (*make_)(environment);
+  if (!value.ok()) return value.status();
+  *made = *std::move(value);
+  return made;
+}
+
+absl::StatusOr<bool> Expression::IsTrue(Environment& environment) const {
+  Value made;
+  const absl::StatusOr<const Value*> value = In(environment, &made);
+  if (!value.ok()) return value.status();
+  return jinja::IsTrue(**value);
+}
+
 absl::Status Assign(Value value, Value& name, Environment& environment) {
   environment.kept += std::max<int64_t>(UnitsOf(value, 0), 0) - UnitsOf(name, 0);
   absl::Status status = Charge(value, environment);

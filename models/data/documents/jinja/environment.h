@@ -24,15 +24,41 @@ struct Rendered {
 };
 
 struct Environment;
-// Evaluates one expression, or runs one statement.
-using Expression = std::function<absl::StatusOr<Value>(Environment&)>;
+// Runs one statement.
 using Statement = std::function<absl::Status(Environment&)>;
+
+// Evaluates to a value, which is made, or which has a place: that of a name, or within the value of
+// a name. Copying an expression is cheap.
+class Expression {
+ public:
+  using Make = std::function<absl::StatusOr<Value>(Environment&)>;
+  using Find = std::function<absl::StatusOr<const Value*>(Environment&)>;
+
+  Expression() = default;
+  template <typename Function>
+  Expression(Function make)  // NOLINT(google-explicit-constructor): as std::function does
+      : make_(std::make_shared<const Make>(std::move(make))) {}
+  static Expression OfPlace(Find find);
+
+  explicit operator bool() const { return make_ != nullptr || find_ != nullptr; }
+  bool has_place() const { return find_ != nullptr; }
+
+  // A copy of the value where it has a place, which is then charged.
+  absl::StatusOr<Value> operator()(Environment& environment) const;
+  // Where the value is, until anything else is evaluated: in `*made` where it has no place.
+  absl::StatusOr<const Value*> In(Environment& environment, Value* made) const;
+  absl::StatusOr<bool> IsTrue(Environment& environment) const;
+
+ private:
+  std::shared_ptr<const Make> make_;
+  std::shared_ptr<const Find> find_;  // one of the two
+};
 
 // What a loop's body asks for.
 enum class LoopControl : uint8_t { kNone, kBreak, kContinue };
 
 struct Macro {
-  std::vector<std::pair<std::string, Expression>> parameters;  // with their defaults, or null
+  std::vector<std::pair<std::string, Expression>> parameters;  // with their defaults, or none
   std::shared_ptr<const std::vector<Statement>> body;
   size_t scopes = 0;  // that it sees: those around its definition, and not those around a call
 };

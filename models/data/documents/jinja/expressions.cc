@@ -32,12 +32,12 @@ absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Envi
   return values;
 }
 
-Value Lookup(const std::string& name, const Environment& env) {
+const Value& Lookup(const std::string& name, const Environment& env) {
   for (size_t i = env.scopes.size(); i-- > 0;) {
     const auto found = env.scopes[i].find(name);
     if (found != env.scopes[i].end()) return found->second;
   }
-  return Undefined();
+  return NoValue();
 }
 
 absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
@@ -50,6 +50,13 @@ absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
 const Value& Resolve(const Value& value, const Environment& env) {
   if (!value.is_object() || !value.contains(kNamespace)) return value;
   return env.namespaces[value.at(kNamespace).get<size_t>()];
+}
+
+// What a filter or a method does with a value; those named here look at no element of a list.
+absl::Status ChargeUse(const std::string& name, const Value& value, Environment& env) {
+  const bool looks = value.is_string() || (name != "length" && name != "count" && name != "first" &&
+                                           name != "last" && name != "default" && name != "get");
+  return looks ? Charge(value, env) : Charge(1, env);
 }
 
 // Of a call, by parameter; what the macro's own defaults are for is not there.
@@ -78,8 +85,7 @@ absl::StatusOr<std::map<std::string, Value>> GivenValues(const Macro& macro,
 absl::Status TakeDefaults(const Macro& macro, Environment& env) {
   for (const auto& [name, otherwise] : macro.parameters) {
     if (env.scopes.back().contains(name)) continue;
-    absl::StatusOr<Value> value =
-        otherwise != nullptr ? otherwise(env) : absl::StatusOr<Value>(Undefined());
+    absl::StatusOr<Value> value = otherwise ? otherwise(env) : absl::StatusOr<Value>(Undefined());
     if (!value.ok()) return value.status();
     env.scopes.back()[name] = *std::move(value);
   }
@@ -171,9 +177,9 @@ class ExpressionParser {
     Expression otherwise = [](Environment&) { return Undefined(); };
     if (reader_.TakeName("else")) otherwise = Inner();
     return [value, condition, otherwise](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> holds = condition(env);
-      if (!holds.ok()) return holds;
-      return IsTrue(*holds) ? value(env) : otherwise(env);
+      const absl::StatusOr<bool> holds = condition.IsTrue(env);
+      if (!holds.ok()) return holds.status();
+      return *holds ? value(env) : otherwise(env);
     };
   }
 
@@ -192,8 +198,10 @@ class ExpressionParser {
   // `left or right` stops at the first that is true, `left and right` at the first that is not.
   static Expression Either(const Expression& left, const Expression& right, bool stop) {
     return [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> first = left(env);
-      return !first.ok() || IsTrue(*first) == stop ? first : right(env);
+      Value made;
+      const absl::StatusOr<const Value*> first = left.In(env, &made);
+      if (!first.ok()) return first.status();
+      return IsTrue(**first) == stop ? Charged(**first, env) : right(env);
     };
   }
 
@@ -208,9 +216,9 @@ class ExpressionParser {
 
   static Expression Negated(const Expression& value) {
     return [value](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> result = value(env);
-      if (!result.ok()) return result;
-      return Value(!IsTrue(*result));
+      const absl::StatusOr<bool> holds = value.IsTrue(env);
+      if (!holds.ok()) return holds.status();
+      return Value(!*holds);
     };
   }
 
@@ -303,16 +311,33 @@ class ExpressionParser {
     return value;
   }
 
+  // Its one argument here. The first without a name would be another one.
+  void TakeIndent(Arguments* arguments) {
+    if (!arguments->positional.empty()) {
+      reader_.Fail("the filter 'tojson' with arguments that have no name is not supported");
+    } else if (arguments->named.size() == 1 && arguments->named.front().first == "indent") {
+      arguments->positional.push_back(arguments->named.front().second);
+      arguments->named.clear();
+    }
+  }
+
   Expression Filtered(const Expression& value) {
     const std::string name = reader_.ExpectName();
-    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
-    if (!arguments.named.empty()) reader_.Fail("named arguments of a filter are not supported");
+    Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    if (name == "tojson") TakeIndent(&arguments);
+    if (!arguments.named.empty()) {
+      reader_.Fail(absl::StrCat("the argument '", arguments.named.front().first,
+                                "' of the filter '", name, "' is not supported"));
+    }
     return [name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> of = value(env);
-      if (!of.ok()) return of;
-      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
-      return Charged(Filter(name, Resolve(*of, env), *values), env);
+      Value made;
+      const absl::StatusOr<const Value*> of = value.In(env, &made);
+      if (!of.ok()) return of.status();
+      const Value& used = Resolve(**of, env);
+      if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
+      return Charged(Filter(name, used, *values), env);
     };
   }
 
@@ -321,11 +346,12 @@ class ExpressionParser {
     const std::string name = reader_.ExpectName();
     const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
     return [name, value, arguments, negated](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> of = value(env);
-      if (!of.ok()) return of;
-      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
-      const absl::StatusOr<bool> holds = Test(name, Resolve(*of, env), *values);
+      Value made;
+      const absl::StatusOr<const Value*> of = value.In(env, &made);
+      if (!of.ok()) return of.status();
+      const absl::StatusOr<bool> holds = Test(name, Resolve(**of, env), *values);
       if (!holds.ok()) return holds.status();
       return Value(*holds != negated);
     };
@@ -368,22 +394,38 @@ class ExpressionParser {
   Expression MethodCall(const Expression& value, const std::string& name) {
     const Arguments arguments = TakeArguments();
     return [value, name, arguments](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> of = value(env);
-      if (!of.ok()) return of;
-      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
-      return Charged(Method(name, Resolve(*of, env), *values), env);
+      Value made;
+      const absl::StatusOr<const Value*> of = value.In(env, &made);
+      if (!of.ok()) return of.status();
+      const Value& used = Resolve(**of, env);
+      if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
+      return Charged(Method(name, used, *values), env);
     };
   }
 
   static Expression ItemOf(const Expression& value, const Expression& index) {
-    return [value, index](Environment& env) -> absl::StatusOr<Value> {
-      absl::StatusOr<Value> of = value(env);
-      if (!of.ok()) return of;
-      absl::StatusOr<Value> at = index(env);
-      if (!at.ok()) return at;
-      return Charged(Item(Resolve(*of, env), *at), env);
-    };
+    if (!value.has_place()) {
+      return [value, index](Environment& env) -> absl::StatusOr<Value> {
+        absl::StatusOr<Value> of = value(env);
+        if (!of.ok()) return of;
+        const absl::StatusOr<Value> at = index(env);
+        if (!at.ok()) return at.status();
+        const absl::StatusOr<const Value*> item = Item(Resolve(*of, env), *at);
+        if (!item.ok()) return item.status();
+        return Charged(**item, env);
+      };
+    }
+    return Expression::OfPlace([value, index](Environment& env) -> absl::StatusOr<const Value*> {
+      const absl::StatusOr<Value> at = index(env);  // first: what it calls may move the value
+      if (!at.ok()) return at.status();
+      Value none;
+      const absl::StatusOr<const Value*> of = value.In(env, &none);
+      if (!of.ok()) return of.status();
+      if (absl::Status status = Charge(1, env); !status.ok()) return status;
+      return Item(Resolve(**of, env), *at);
+    });
   }
 
   // Behind the opening bracket.
@@ -402,9 +444,12 @@ class ExpressionParser {
         reader_.TakeOperator(":") ? border() : Expression([](Environment&) { return Undefined(); });
     reader_.Expect(TokenKind::kOperator, "]");
     return [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
-      const absl::StatusOr<Values> values = Evaluate({value, begin, end, step}, env);
-      if (!values.ok()) return values.status();
-      return Charged(Slice((*values)[0], (*values)[1], (*values)[2], (*values)[3]), env);
+      const absl::StatusOr<Values> borders = Evaluate({begin, end, step}, env);
+      if (!borders.ok()) return borders.status();
+      Value made;
+      const absl::StatusOr<const Value*> of = value.In(env, &made);
+      if (!of.ok()) return of.status();
+      return Charged(Slice(**of, (*borders)[0], (*borders)[1], (*borders)[2]), env);
     };
   }
 
@@ -446,7 +491,10 @@ class ExpressionParser {
     if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
     if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
     if (name == "none" || name == "None") return [](Environment&) { return Value(); };
-    return [name](Environment& env) { return Charged(Lookup(name, env), env); };
+    return Expression::OfPlace([name](Environment& env) -> absl::StatusOr<const Value*> {
+      if (absl::Status status = Charge(1, env); !status.ok()) return status;
+      return &Lookup(name, env);
+    });
   }
 
   Expression List() {

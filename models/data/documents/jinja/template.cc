@@ -24,7 +24,7 @@ absl::Status AtLine(int line, const absl::Status& status) {
 struct Loop {
   std::vector<std::string> names;
   Expression list;
-  Expression condition;  // or null
+  Expression condition;  // or none
   Statements body;
   Statements otherwise;
 };
@@ -70,17 +70,17 @@ absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
   } else if (!list->is_discarded()) {
     return absl::InvalidArgumentError(absl::StrCat("a loop cannot go over ", TextOf(*list)));
   }
-  if (loop.condition == nullptr) return elements;
+  if (!loop.condition) return elements;
   Values kept;
   for (const Value& element : elements) {
     std::map<std::string, Value> scope;
     if (absl::Status status = Charge(kWorkOfCall, env); !status.ok()) return status;
     if (absl::Status status = Bind(loop.names, element, &scope); !status.ok()) return status;
     env.scopes.push_back(std::move(scope));
-    absl::StatusOr<Value> holds = loop.condition(env);
+    const absl::StatusOr<bool> holds = loop.condition.IsTrue(env);
     env.scopes.pop_back();
     if (!holds.ok()) return holds.status();
-    if (IsTrue(*holds)) kept.push_back(element);
+    if (*holds) kept.push_back(element);
   }
   return kept;
 }
@@ -154,9 +154,10 @@ class StatementParser {
     const Expression value = ParseExpression(reader_);
     reader_.Expect(TokenKind::kEndOutput);
     return [value, line](Environment& env) {
-      const absl::StatusOr<Value> result = value(env);
+      Value made;
+      const absl::StatusOr<const Value*> result = value.In(env, &made);
       if (!result.ok()) return AtLine(line, result.status());
-      env.out.text += TextOf(*result);
+      env.out.text += TextOf(**result);
       return absl::OkStatus();
     };
   }
@@ -203,9 +204,9 @@ class StatementParser {
       CloseBlock("endif");
     }
     return [condition, then, otherwise](Environment& env) {
-      const absl::StatusOr<Value> holds = condition(env);
+      const absl::StatusOr<bool> holds = condition.IsTrue(env);
       if (!holds.ok()) return holds.status();
-      return RunAll(IsTrue(*holds) ? then : otherwise, env);
+      return RunAll(*holds ? then : otherwise, env);
     };
   }
 
@@ -344,6 +345,11 @@ absl::StatusOr<Template> Template::Parse(absl::string_view text) {
   result.statements_ = parser.ParseTemplate();
   if (!parser.error().empty()) return absl::InvalidArgumentError(parser.error());
   result.has_generations_ = parser.has_generations();
+  for (const Token& token : *tokens) {
+    if (token.kind == TokenKind::kName || token.kind == TokenKind::kString) {
+      result.words_.insert(token.text);
+    }
+  }
   return result;
 }
 

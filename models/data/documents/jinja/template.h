@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_TEMPLATE_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,12 @@ class Template {
   // InvalidArgument where the template raises an exception, or asks for what is not supported.
   absl::StatusOr<Rendered> Render(std::map<std::string, Value> variables) const;
   bool has_generations() const { return has_generations_; }
+  // Whether a name, or a text, in one of its tags is this one.
+  bool Mentions(const std::string& name) const { return words_.contains(name); }
 
  private:
   std::vector<Statement> statements_;
+  std::set<std::string> words_;
   bool has_generations_ = false;
 };
 
