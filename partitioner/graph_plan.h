@@ -20,7 +20,7 @@ struct GraphRequest {
   Machines machines = {};  // all alike, without costs; latencies do not count
   bool replicate = false;  // a stage may run on several devices, each with its own micro-batches
   CutLimits cut_limits = {};
-  // Asked where only some of the cuts are listed; true ends the search with what it has. May be
+  // Asked again and again; true ends the search with what it has and what it has proved. May be
   // empty.
   std::function<bool()> stop = {};
 

@@ -74,7 +74,7 @@ class Narrowing {
     high_ = best_.empty() ? MostBottleneck(request, sets) : GraphBottleneck(request, best_);
   }
 
-  // Empty where nothing fits in memory.
+  // Empty where nothing fits in memory, or where the search was stopped before it found anything.
   std::vector<GraphStage> Run() {
     if (best_.empty() && !CanFit()) return {};
     Try(low_ * (1 + kNear));  // often the bound itself can be met
@@ -83,9 +83,12 @@ class Narrowing {
     while (!Done()) Try(low_ + (high_ - low_) / 2);
     return std::move(best_);
   }
+  bool stopped() const { return search_.stopped(); }
+  // No bottleneck over these sets is below.
+  double low() const { return low_; }
 
  private:
-  bool Done() const { return high_ - low_ <= 3 * kNear * high_; }
+  bool Done() const { return high_ - low_ <= 3 * kNear * high_ || stopped(); }
 
   bool CanFit() {
     return std::isinf(request_.memory()) ||
@@ -94,6 +97,7 @@ class Narrowing {
 
   void Try(double limit) {
     std::optional<std::vector<GraphStage>> stages = search_.Within(limit, request_.memory());
+    if (stopped()) return;
     if (!stages) {
       low_ = search_.next_seconds();
       return;
@@ -105,7 +109,7 @@ class Narrowing {
   // Upwards in longer and longer strides: a search takes the longer the higher its limit.
   void FindFirst() {
     double stride = kFirstStride * (low_ > 0 ? low_ : high_);
-    for (; best_.empty(); stride *= 2) {
+    for (; best_.empty() && !stopped(); stride *= 2) {
       Try(std::min(low_ * (1 + kNear) + stride, high_));
     }
   }
@@ -116,12 +120,17 @@ class Narrowing {
   double low_ = 0, high_ = 0;
 };
 
+// The best along the order of the file, which takes little time to find.
+std::vector<GraphStage> AlongFile(GraphRequest request, const Downsets& prefixes) {
+  request.stop = nullptr;
+  return Narrowing(request, prefixes, {}).Run();
+}
+
 // What the order of the file offers already, where that is far less to search.
 std::vector<GraphStage> StartOf(const GraphRequest& request, int sets) {
   const auto nodes = static_cast<int>(request.graph->nodes.size());
   if (sets / kManySets <= nodes) return {};
-  const Downsets prefixes = Downsets::Prefixes(*request.graph);
-  return Narrowing(request, prefixes, {}).Run();
+  return AlongFile(request, Downsets::Prefixes(*request.graph));
 }
 
 std::string Describe(double bytes) {
@@ -145,6 +154,7 @@ absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
   };
   for (double limit = GraphSearch::kInfinity; high - low > kByte; limit = low + (high - low) / 2) {
     std::optional<std::vector<GraphStage>> stages = search.Within(GraphSearch::kInfinity, limit);
+    if (search.stopped()) break;
     if (!stages) {
       low = search.next_bytes();
       continue;
@@ -152,9 +162,14 @@ absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
     best = *std::move(stages);
     high = std::min(limit, std::max_element(best.begin(), best.end(), less)->peak_bytes());
   }
+  const std::string fits =
+      absl::StrCat("no partition fits into ", Describe(request.memory()), " a device");
+  if (best.empty()) return absl::FailedPreconditionError(fits);
   const auto fullest = std::max_element(best.begin(), best.end(), less);
   return absl::FailedPreconditionError(absl::StrCat(
-      "no partition fits into ", Describe(request.memory()), " a device: even the leanest needs ",
+      fits,
+      search.stopped() ? ": the leanest that was found in the time needs "
+                       : ": even the leanest needs ",
       Describe(high), "; its stage ", fullest - best.begin(), " ",
       NameStage(*request.graph, *fullest), " needs most: ", Describe(fullest->state_bytes()),
       " of parameters, gradients and Adam's moments, ", fullest->in_flight,
@@ -181,11 +196,17 @@ std::vector<std::vector<int>> NodesOf(const GraphRequest& request,
   return nodes;
 }
 
+absl::Status NothingFound(const GraphRequest& request) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("no partition that fits into ", Describe(request.memory()),
+                   " a device was found in the time: give more time or memory"));
+}
+
 absl::StatusOr<GraphPlan> FindAmongSomeCuts(const GraphRequest& request) {
   int64_t most = request.cut_limits.some;
   if (request.replicate) most = std::min(most, kMostCutsByDevices / request.devices);
   const Downsets prefixes = Downsets::Prefixes(*request.graph);
-  GraphPlan best = PlanOf(request, prefixes, Narrowing(request, prefixes, {}).Run());
+  GraphPlan best = PlanOf(request, prefixes, AlongFile(request, prefixes));
   const double bound = LeastBottleneck(request);
   for (int round = 0; round < kMostRounds; ++round) {
     const Downsets sets = ListSomeCuts(*request.graph, NodesOf(request, best.stages), most);
@@ -201,6 +222,7 @@ absl::StatusOr<GraphPlan> FindAmongSomeCuts(const GraphRequest& request) {
     if (request.stop && request.stop()) break;
   }
   if (best.stages.empty()) {
+    if (request.stop && request.stop()) return NothingFound(request);
     return absl::DeadlineExceededError(absl::StrCat(
         "the graph can be cut in more than ", request.cut_limits.all, " ways; along the ",
         best.cuts, " that were tried nothing fits into ", Describe(request.memory()),
@@ -254,8 +276,15 @@ absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request) {
   }
   Narrowing narrowing(request, *sets, StartOf(request, sets->size()));
   GraphPlan plan = PlanOf(request, *sets, narrowing.Run());
+  if (plan.stages.empty() && narrowing.stopped()) {
+    plan = PlanOf(request, *sets, AlongFile(request, Downsets::Prefixes(*request.graph)));
+    if (plan.stages.empty()) return NothingFound(request);
+  }
   if (plan.stages.empty()) return NothingFits(request, *sets);
-  plan.lower_bound = plan.bottleneck_seconds;
+  plan.lower_bound =
+      narrowing.stopped()
+          ? std::min(std::max(narrowing.low(), LeastBottleneck(request)), plan.bottleneck_seconds)
+          : plan.bottleneck_seconds;
   return plan;
 }
 

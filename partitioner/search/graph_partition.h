@@ -23,7 +23,8 @@ namespace sluice {
 // them, ceil(k / r) micro-batches a replica; without replicas the first of S stages keeps S, the
 // last 1. (PipeDream's --use_memory_constraint counts one fewer, and a copy of the weights with
 // each; it does not count gradients and moments.)
-// Over all cuts of the graph that is proved: the lower bound is the bottleneck. A graph with more
+// Over all cuts of the graph that is proved: the lower bound is the bottleneck, unless the search was
+// stopped before. A graph with more
 // cuts than `request.cut_limits.all` is cut along some of them (ListSomeCuts), first around the best partition
 // along the order of the file, then around the best one found, as long as that helps; the bound is
 // what the nodes alone prove (LeastBottleneck).
@@ -31,7 +32,7 @@ namespace sluice {
 // many cuts can be searched for, or a count, bandwidth or memory below what makes sense;
 // FailedPrecondition when nothing fits in the memory, with the least memory that works and the
 // stage that needs it; DeadlineExceeded when nothing was found that fits, but others of the graph's
-// cuts may.
+// cuts may, or the search was stopped.
 absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request);
 
 // No bottleneck of a partition of the request's graph is below, whatever its cuts: the work spread

@@ -56,8 +56,9 @@ std::optional<std::vector<GraphStage>> GraphSearch::Within(double seconds, doubl
   layers_[0].reached[0] = 1;
   for (int m = 1; m <= request_.devices; ++m) {
     const int most = request_.replicate ? m : 1;
-    for (int r = 1; r <= most; ++r) Extend({m, r, InFlight(m, r)});
+    for (int r = 1; r <= most && !Stops(0); ++r) Extend({m, r, InFlight(m, r)});
   }
+  if (stopped_) return std::nullopt;
   const Layer& last = layers_[request_.devices];
   const int whole = sets_.size() - 1;
   if (!last.Holds(whole) || last.reached[whole - last.begin] == 0) return std::nullopt;
@@ -153,7 +154,7 @@ void GraphSearch::AddStages(const Step& step) {
   Layer& layer = layers_[step.m];
   const std::vector<double>& weight = weights_[r];
   std::fill(best_.begin(), best_.begin() + before.begin, -1);
-  for (int set = before.begin; set < layer.end; ++set) {
+  for (int set = before.begin; set < layer.end && !Stops(set); ++set) {
     best_[set] = HeaviestInside(set);
     if (best_[set] >= 0 && layer.Holds(set)) {
       const int inside = by_place_[r][best_[set]];
@@ -172,7 +173,7 @@ void GraphSearch::AddStagesWithinBytes(const Step& step) {
   const std::vector<double>& weight = weights_[r];
   fronts_.resize(sets_.size());
   pool_.clear();
-  for (int set = before.begin; set < layer.end; ++set) {
+  for (int set = before.begin; set < layer.end && !Stops(set); ++set) {
     CollectInside(set, before.begin);
     DropTooFar(step, set);
     KeepHeaviest(step);

@@ -32,9 +32,11 @@ class GraphSearch {
   std::optional<std::vector<GraphStage>> Within(double seconds, double bytes = kInfinity);
 
   // After Within() found nothing: nor is there anything with fewer seconds than these and the same
-  // bytes; or, after Within(kInfinity, bytes), with fewer bytes than these.
+  // bytes; or, after Within(kInfinity, bytes), with fewer bytes than these. Not where it was stopped.
   double next_seconds() const { return std::max(next_seconds_, seconds_); }
   double next_bytes() const { return std::max(next_bytes_, bytes_); }
+  // Whether GraphRequest::stop has said so: Within() finds nothing any more, which proves nothing.
+  bool stopped() const { return stopped_; }
 
  private:
   // The sets that m devices may hold: [begin, end) in order of seconds.
@@ -64,6 +66,12 @@ class GraphSearch {
   // Something did not fit that takes this, which is more than the limit.
   void RefuseSeconds(double seconds) { next_seconds_ = std::min(next_seconds_, seconds); }
   bool FitsBytes(double bytes);
+  // Asks now and then, as a pass goes over the sets.
+  bool Stops(int set) {
+    constexpr int kBetween = 4096;
+    if (set % kBetween == 0 && !stopped_ && request_.stop) stopped_ = request_.stop();
+    return stopped_;
+  }
   double CutSeconds(int set, int r) const;
   // What a device holds with the nodes of `set` as its stage.
   double Bytes(const Step& step, int set) const {
@@ -88,6 +96,7 @@ class GraphSearch {
   const Downsets& sets_;
   double seconds_ = 0, bytes_ = kInfinity;            // the limits
   double next_seconds_ = 0, next_bytes_ = kInfinity;  // the least of what was refused
+  bool stopped_ = false;
   std::vector<Layer> layers_;
   std::vector<std::vector<double>> weights_;  // [replicas][set]
   // By weight: [replicas][set] the place of a set, [replicas][place] the set there.

@@ -70,12 +70,14 @@ void ReplicaSearch::ChooseSets() {
   std::erase(sets_, -1);  // where not all cuts are listed
 }
 
-// Whether there are stages, all with bounds below `seconds`. Fills labels_.
-bool ReplicaSearch::Reach(double seconds) {
+// Whether there are stages, all with bounds below `seconds`; nullopt where it was stopped. Fills
+// labels_.
+std::optional<bool> ReplicaSearch::Reach(double seconds) {
   labels_for_ = seconds;
   labels_.assign((problem_.devices + 1) * sets_.size(), {});
   LabelOf(0, 0).sends = 0;
   for (size_t to = 1; to < sets_.size(); ++to) {
+    if (limits_.Stopped()) return std::nullopt;
     for (size_t from = 0; from < to; ++from) {
       if (!work_.sets.Inside(sets_[from], sets_[to])) continue;
       for (const int r : bounds_.divisors()) Relabel(from, to, r, seconds);
@@ -125,7 +127,9 @@ void ReplicaSearch::NarrowDown() {
   const double longest = kLongest * bound_;
   double most = kInfinity;  // within which there are stages
   while (!limits_.OutOfBudget() && bound_ < Target() && most > bound_ * (1 + kNarrow)) {
-    if (Reach(std::min(within, Target()))) {
+    const std::optional<bool> reached = Reach(std::min(within, Target()));
+    if (!reached) return;
+    if (*reached) {
       most = within;
       for (bool better = Consider(Reached()); better;) better = Climb();
     } else {
@@ -307,10 +311,11 @@ ReplicaAnswer ReplicaSearch::Run(const SearchOptions& options) {
       problem_.micro_batches * (work_.forward[whole] + work_.backward[whole]) / problem_.devices;
   bound_ = even;
   NarrowDown();
-  if (bound_ < Target()) {
-    Reach(Target());
+  if (bound_ < Target() && Reach(Target())) {
     path_.cuts = {whole};
     Branch(sets_.size() - 1, problem_.devices, {});
+  } else if (bound_ < Target()) {  // stopped
+    limits_.LeaveOut(bound_);
   }
   const double target = Target();
   // Other cuts have only the work for a bound.

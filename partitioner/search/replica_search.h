@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ class ReplicaSearch {
   const std::vector<Dealt>& DealtBy(const std::vector<int>& replicas);
   StepCosts CostsOf(const ReplicatedStages& stages) const;
   void ChooseSets();
-  bool Reach(double seconds);
+  std::optional<bool> Reach(double seconds);
   void Relabel(size_t from, size_t to, int replicas, double seconds);
   ReplicatedStages Reached();
   void NarrowDown();

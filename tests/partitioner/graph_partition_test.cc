@@ -206,6 +206,44 @@ TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
   EXPECT_GT(refused, kTrials / 40);
 }
 
+// Whenever the search is stopped, what it has is a partition, and what it has proved holds.
+TEST(GraphPartition, IsBoundedWhereItIsStopped) {
+  std::mt19937 random(5);
+  int unproved = 0, stopped_at_best = 0, without = 0, proved = 0;
+  for (int trial = 0; trial < kTrials / 4; ++trial) {
+    const ProfileGraph graph = RandomGraph(random, 3 + trial % 5);
+    GraphRequest request = RequestOf(trial, graph);
+    if (!request.replicate && static_cast<int>(graph.nodes.size()) < request.devices) continue;
+    if (trial % 3 == 0) request.machines.memory_limit = 20'000'000 + trial % 100 * 1'000'000;
+    if (trial % 4 == 0) request.cut_limits = {.all = 1, .some = 1000};
+    const double best = BruteForce(request).Best();
+    int left = std::uniform_int_distribution<int>(0, trial % 2 == 0 ? 3 : 200)(random);
+    request.stop = [&left] { return --left < 0; };
+    const auto plan = FindGraphPartition(request);
+    if (!plan.ok()) {
+      EXPECT_TRUE(plan.status().code() == absl::StatusCode::kDeadlineExceeded ||
+                  (plan.status().code() == absl::StatusCode::kFailedPrecondition &&
+                   best == std::numeric_limits<double>::infinity()))
+          << plan.status();
+      EXPECT_TRUE(request.machines.limits_memory());
+      ++without;
+      continue;
+    }
+    ExpectSound(request, *plan);
+    EXPECT_GE(plan->bottleneck_seconds, best * (1 - 1e-9));
+    EXPECT_LE(plan->lower_bound, best * (1 + 1e-9)) << "trial " << trial;
+    const bool is_best = plan->bottleneck_seconds <= best * (1 + 1e-9);
+    const bool is_proved = plan->lower_bound >= plan->bottleneck_seconds * (1 - 1e-9);
+    unproved += is_best ? 0 : 1;
+    stopped_at_best += is_best && !is_proved ? 1 : 0;
+    proved += is_proved ? 1 : 0;
+  }
+  EXPECT_GT(unproved, 10);
+  EXPECT_GT(stopped_at_best, 10);
+  EXPECT_GT(proved, 10);
+  EXPECT_GT(without, 10);
+}
+
 // With too many cuts to list, what is found is a partition, and what is proved holds over all.
 TEST(GraphPartition, IsBoundedOverAllCutsWhereOnlySomeAreListed) {
   std::mt19937 random(77);

@@ -236,6 +236,11 @@ TEST(ReplicaSearch, StopsWithABoundThatHolds) {
     const double best = BruteForce(trial).Best();
     SearchOptions options;
     options.budget = 1 + Below(random, 3'000);
+    int left = Below(random, 100);
+    if (i % 3 == 0) {
+      options.budget = std::numeric_limits<int64_t>::max();
+      options.stop = [&left] { return --left < 0; };
+    }
     if (i % 2 == 0) options.gap = 0.1;
     const ReplicaAnswer answer = Search(trial, options);
     ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << i;
