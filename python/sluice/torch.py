@@ -13,13 +13,14 @@ PyTorch 2.8 or newer. The timetable that runs is the one that was planned, actio
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import statistics
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
@@ -29,22 +30,28 @@ from sluice._plan import plan as _plan
 
 Layers = Union[nn.Sequential, Sequence[nn.Module]]
 
+# Others of the same shape compute more between their modules: Gemma scales its embedding, Granite
+# its logits.
+_LIKE_LLAMA = ("llama", "mistral", "qwen2", "qwen3")
+
 _CALLS = ("forward", "input_grad", "weight_grad", "apart_input_grad", "apart_weight_grad")
 
 
 class _Embedding(nn.Module):
-    """Token ids to hidden states, with learned positions where the model has them."""
+    """Token ids to hidden states, with learned positions and dropout where the model has them."""
 
-    def __init__(self, tokens: nn.Module, positions: Optional[nn.Module], scale: float) -> None:
+    def __init__(
+        self, tokens: nn.Module, positions: Optional[nn.Module], dropout: Optional[nn.Module]
+    ) -> None:
         super().__init__()
-        self.tokens, self.positions, self.scale = tokens, positions, scale
+        self.tokens, self.positions, self.dropout = tokens, positions, dropout
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = self.tokens(ids)
-        if self.scale != 1:
-            hidden = hidden * self.scale
         if self.positions is not None:
             hidden = hidden + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        if self.dropout is not None:
+            hidden = self.dropout(hidden)
         return hidden
 
 
@@ -82,15 +89,14 @@ class _Head(nn.Module):
 def layers_of(model: nn.Module) -> List[nn.Module]:
     """The layers of a model, one after the other: each takes what the one before it returns.
 
-    An ``nn.Sequential`` has its own. Of transformers' causal language models there are those with
-    the shape of GPT-2 (``transformer.h``) and of Llama (``model.layers`` with one ``rotary_emb``:
-    Llama, Mistral, Qwen 2 and 3): an embedding, the blocks, and a head, which share their modules,
-    and so their parameters, with ``model``. Attention is causal over whole sequences, without
-    padding; dropout is what the model has.
+    An ``nn.Sequential`` has its own. Of transformers' causal language models there are GPT-2,
+    Llama, Mistral, and Qwen 2 and 3: an embedding, the blocks, and a head, which share their
+    modules, and so their parameters, with ``model``. Attention is causal over whole sequences,
+    without padding; dropout is what the model has.
 
     Raises:
-        ValueError: the model has another shape, or its head shares the embedding's weights, which
-            two processes could not (``config.tie_word_embeddings=False`` gives it its own).
+        ValueError: it is another model, or its head shares the embedding's weights, which two
+            processes could not (``config.tie_word_embeddings=False`` gives it its own).
     """
     if isinstance(model, nn.Sequential):
         return list(model)
@@ -111,17 +117,18 @@ def layers_of(model: nn.Module) -> List[nn.Module]:
             "stages do not pass one on; load the model with sliding_window=None"
         )
     head = getattr(model, "lm_head", None)
-    gpt: Any = getattr(model, "transformer", None)
-    if head is not None and gpt is not None and hasattr(gpt, "h"):
-        first: nn.Module = _Embedding(gpt.wte, getattr(gpt, "wpe", None), 1.0)
+    kind = getattr(config, "model_type", None) if head is not None else None
+    if kind == "gpt2":
+        gpt: Any = getattr(model, "transformer")
+        first: nn.Module = _Embedding(gpt.wte, gpt.wpe, gpt.drop)
         return [first, *(_Block(block, None) for block in gpt.h), _Head(gpt.ln_f, head)]
-    llama: Any = getattr(model, "model", None)
-    if head is not None and hasattr(llama, "layers") and hasattr(llama, "rotary_emb"):
+    if kind in _LIKE_LLAMA:
+        llama: Any = getattr(model, "model")
         blocks = [_Block(block, llama.rotary_emb) for block in llama.layers]
-        return [_Embedding(llama.embed_tokens, None, 1.0), *blocks, _Head(llama.norm, head)]
+        return [_Embedding(llama.embed_tokens, None, None), *blocks, _Head(llama.norm, head)]
     raise ValueError(
         f"{type(model).__name__} is neither an nn.Sequential nor a causal language model of "
-        "transformers in the shape of GPT-2 or Llama; give a list of its layers"
+        f"transformers of the kinds gpt2, {', '.join(_LIKE_LLAMA)}; give a list of its layers"
     )
 
 
@@ -297,6 +304,17 @@ def _measure_apart(
     return input_grad, weight_grad
 
 
+@contextlib.contextmanager
+def _unchanged(layer: nn.Module, device: torch.device) -> Iterator[None]:
+    """Leaves what forwards change as it was: buffers, as running means, and random numbers."""
+    buffers = [(buffer, buffer.clone()) for buffer in layer.buffers()]
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
+    with torch.no_grad():
+        for buffer, before in buffers:
+            buffer.copy_(before)
+
+
 def profile(
     layers: Layers,
     micro_batch: torch.Tensor,
@@ -308,7 +326,7 @@ def profile(
     bandwidth: Optional[float] = None,
     model: str = "model",
 ) -> Profile:
-    """Times the layers of a model, one by one, on the device that they are on.
+    """Times the layers of a model, one by one, on the device that they are on, and changes nothing.
 
     Args:
         layers: as ``layers_of`` returns them.
@@ -340,7 +358,8 @@ def profile(
             given.requires_grad_()
         name = f"{index} {type(getattr(layer, 'block', layer)).__name__}"
         try:
-            times, out, saved = _measure(timed, given, repeats, stopwatch)
+            with _unchanged(timed, given.device):
+                times, out, saved = _measure(timed, given, repeats, stopwatch)
         except (RuntimeError, TypeError) as error:
             raise ValueError(
                 f"layer {name} does not take what the layer before it returns: {error}"
@@ -391,7 +410,8 @@ def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequent
     """{stage: its layers} of the plan's stages on ``rank``.
 
     Raises:
-        ValueError: the plan is for another number of layers, or for several replicas.
+        ValueError: the plan is for another number of layers, or for several replicas, or layers on
+            two ranks share a parameter, which would become two.
     """
     modules = list(layers)
     stages = plan.stages
@@ -403,6 +423,16 @@ def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequent
         )
     if any(stage.replicas != 1 for stage in stages):
         raise ValueError("the plan has replicas; plan one pipeline, and replicate it with DDP")
+    owners: Dict[int, Tuple[int, int]] = {}  # of each parameter: a layer, and its rank
+    for stage in stages:
+        for index in range(stage.first_layer, (stage.last_layer or 0) + 1):
+            for parameter in modules[index].parameters():
+                layer, owner = owners.setdefault(id(parameter), (index, stage.rank))
+                if owner != stage.rank:
+                    raise ValueError(
+                        f"layers {layer} and {index} share a parameter, and are on ranks {owner} "
+                        f"and {stage.rank}, which would each have their own"
+                    )
     return {
         stage.stage: nn.Sequential(*modules[stage.first_layer : stage.last_layer + 1])
         for stage in stages
@@ -442,6 +472,11 @@ def pipeline(
         raise ValueError("the plan has no timetable: it was made for the bottleneck alone")
     if rank is None:
         rank = torch.distributed.get_rank(group)
+    processes = torch.distributed.get_world_size(group)
+    if processes != timetable.ranks:
+        raise ValueError(
+            f"the plan is for {timetable.ranks} processes, and the group has {processes}"
+        )
     where = device if device is not None else torch.device("cpu")
     count = len(plan.stages)
     own = stage_modules(layers, plan, rank)

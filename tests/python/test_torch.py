@@ -82,20 +82,75 @@ def test_layers_of_a_hugging_face_model_compute_what_it_does(family: str) -> Non
         config.intermediate_size, config.num_key_value_heads, config.head_dim = 48, 2, 8
         config.sliding_window = None
     else:
-        config.attn_pdrop = config.resid_pdrop = config.embd_pdrop = 0.0
+        config.attn_pdrop = config.resid_pdrop = 0.0
+        config.embd_pdrop = 0.5  # the embedding has it
     model = transformers.AutoModelForCausalLM.from_config(config)
     layers = st.layers_of(model)
     assert len(layers) == 5
     ids = torch.randint(50, (2, 7))
     with torch.no_grad():
-        got = torch.nn.Sequential(*layers)(ids)
-        torch.testing.assert_close(got, model(ids).logits)
+        for trains in (False, True):
+            model.train(trains)
+            torch.manual_seed(2)
+            got = torch.nn.Sequential(*layers).train(trains)(ids)
+            torch.manual_seed(2)
+            torch.testing.assert_close(got, model(ids).logits)
     profile = st.profile(layers, ids, loss_fn=lambda out: out.float().mean(), repeats=2)
     assert [layer.input_grad_seconds > 0 for layer in profile.layers] == [False] + [True] * 4
     assert (profile.micro_batch_size, profile.seq) == (2, 7)
     config.tie_word_embeddings = True
     with pytest.raises(ValueError, match="shares the embedding's weights"):
         st.layers_of(model)
+
+
+@pytest.mark.parametrize("family", ["Gemma", "Granite"])
+def test_a_model_that_computes_more_between_its_modules_is_refused(family: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=50, hidden_size=32, tie_word_embeddings=False
+    )
+    config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads = 1, 4, 2
+    config.head_dim, config.intermediate_size = 8, 48
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match=f"{family}ForCausalLM is neither .* kinds gpt2, llama, mistral"):
+        st.layers_of(model)
+
+
+def test_measuring_changes_nothing() -> None:
+    layers = [torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)]
+    before = [tensor.clone() for layer in layers for tensor in layer.state_dict().values()]
+    sample = torch.randn(5, 4)
+    random_state = torch.get_rng_state()
+    st.profile(layers, sample, repeats=2)
+    after = [tensor for layer in layers for tensor in layer.state_dict().values()]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert torch.equal(random_state, torch.get_rng_state())
+    assert all(p.grad is None for layer in layers for p in layer.parameters())
+
+
+def test_a_parameter_is_not_divided_among_processes() -> None:
+    layers = torch_model.layers()
+    plan = profile_of().plan(devices=2, micro_batches=4)
+    first, last = plan.stages[0].layer_names[0], plan.stages[-1].layer_names[-1]
+    assert (first, last) == ("0 _Wide", "5 _Wide")
+    layers[5].down.weight = layers[0].down.weight
+    with pytest.raises(ValueError, match="layers 0 and 5 share a parameter, and are on ranks 0 and 1"):
+        st.stage_modules(layers, plan, 0)
+    one = profile_of().plan(devices=1, micro_batches=4)  # one process may have both
+    assert len(st.stage_modules(layers, one, 0)) == 1
+
+
+def test_the_group_has_the_processes_of_the_plan() -> None:
+    plan = profile_of().plan(devices=2, micro_batches=4)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    torch.distributed.init_process_group("gloo", init_method=address, rank=0, world_size=1)
+    try:
+        with pytest.raises(ValueError, match="the plan is for 2 processes, and the group has 1"):
+            st.pipeline(torch_model.layers(), plan, loss_fn=torch_model.loss_fn)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_says_what_is_wrong() -> None:
