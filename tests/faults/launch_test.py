@@ -421,8 +421,8 @@ class LaunchTest(unittest.TestCase):
             if now > began + OPTIONS.churn:
                 while edges:
                     edges.pop().close()
-                # Three per process; those of one that is just ending are soon closed.
-                left_open = max(0, descriptors(run.process.pid) - first - 3 * (len(run.pids()) - 2))
+                # A socket and a pipe per process; those of one that is just ending are soon closed.
+                left_open = max(0, descriptors(run.process.pid) - first - 2 * (len(run.pids()) - 2))
                 if left_open == 0 or now > began + OPTIONS.churn + 30:
                     run.process.send_signal(signal.SIGTERM)
                     next_at = math.inf
