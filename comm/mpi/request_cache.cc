@@ -1,5 +1,7 @@
 #include "comm/mpi/request_cache.h"
 
+#include "comm/mpi/byte_type.h"
+
 namespace sluice {
 
 int RequestCache::Get(const Post& post, MPI_Request* request) {
@@ -10,11 +12,14 @@ int RequestCache::Get(const Post& post, MPI_Request* request) {
     --size_;
     return MPI_SUCCESS;
   }
-  const int bytes = static_cast<int>(post.bytes);
+  const ByteType bytes(post.bytes);
+  if (bytes.code() != MPI_SUCCESS) return bytes.code();
   if (post.direction == Direction::kSend) {
-    return MPI_Send_init(post.data, bytes, MPI_BYTE, post.peer, post.channel, comm_, request);
+    return MPI_Send_init(post.data, bytes.count(), bytes.type(), post.peer, post.channel, comm_,
+                         request);
   }
-  return MPI_Recv_init(post.data, bytes, MPI_BYTE, post.peer, post.channel, comm_, request);
+  return MPI_Recv_init(post.data, bytes.count(), bytes.type(), post.peer, post.channel, comm_,
+                       request);
 }
 
 void RequestCache::Put(const Post& post, MPI_Request request) {

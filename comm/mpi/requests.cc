@@ -1,10 +1,10 @@
 #include "comm/mpi/requests.h"
 
 #include <algorithm>
-#include <climits>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "comm/mpi/byte_type.h"
 #include "comm/mpi/error.h"
 
 namespace sluice {
@@ -27,11 +27,6 @@ bool MpiRequests::StartPosts() {
 }
 
 void MpiRequests::Start(const Post& post) {
-  if (post.bytes > INT_MAX) {
-    queue_.Fail(absl::InvalidArgumentError(
-        absl::StrCat("a message of ", post.bytes, " bytes is longer than MPI's 2 GiB")));
-    return;
-  }
   MPI_Request request = MPI_REQUEST_NULL;
   int code = cache_.Get(post, &request);
   if (code == MPI_SUCCESS) code = MPI_Start(&request);
@@ -125,10 +120,11 @@ void MpiRequests::Drain() {
     MPI_Status status;
     while (MPI_Improbe(MPI_ANY_SOURCE, channel, comm_, &there, &message, &status) == MPI_SUCCESS &&
            there != 0) {
-      int bytes = 0;
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
-      drained_.resize(static_cast<size_t>(bytes));
-      MPI_Mrecv(drained_.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+      MPI_Count count = 0;
+      MPI_Get_elements_x(&status, MPI_BYTE, &count);
+      drained_.resize(static_cast<size_t>(count));
+      const ByteType bytes(drained_.size());
+      MPI_Mrecv(drained_.data(), bytes.count(), bytes.type(), &message, MPI_STATUS_IGNORE);
     }
   }
 }

@@ -2,12 +2,17 @@
 // as one rank, and the first one reports.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/mpi/process.h"
+#include "models/device/host_memory.h"
 #include "tests/comm/conformance.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -47,6 +52,61 @@ TEST(Mpi, OneGroupAtATime) {
   const auto first = ThisProcess().Open({});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(ThisProcess().Open({}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+constexpr size_t kMoreThanTwoGibibytes = (size_t{1} << 31U) + 12'345;
+constexpr size_t kPage = 4096;
+
+// Each page says which one it is.
+void SendLong(Communicator& ranks, Instant deadline) {
+  std::vector<uint8_t> data(kMoreThanTwoGibibytes);
+  for (size_t at = 0; at + sizeof(at) <= data.size(); at += kPage) {
+    std::memcpy(&data[at], &at, sizeof(at));
+  }
+  data.back() = 7;
+  Ticket ticket = 0;
+  ASSERT_TRUE(ranks.PostSend(1, data.data(), data.size(), &ticket).ok());
+  const absl::Status sent = ranks.WaitSend(1, ticket, deadline);
+  ASSERT_TRUE(sent.ok()) << sent;
+}
+
+void ReceiveLong(Communicator& ranks, Instant deadline) {
+  std::vector<uint8_t> data(kMoreThanTwoGibibytes);
+  Ticket ticket = 0;
+  ASSERT_TRUE(ranks.PostReceive(0, data.data(), data.size(), &ticket).ok());
+  const absl::Status received = ranks.WaitReceive(0, ticket, deadline);
+  ASSERT_TRUE(received.ok()) << received;
+  size_t wrong = 0;
+  for (size_t at = 0; at + sizeof(at) <= data.size(); at += kPage) {
+    size_t found = 0;
+    std::memcpy(&found, &data[at], sizeof(found));
+    wrong += found == at ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(data.back(), 7);
+}
+
+// More bytes than an int counts, as the gradient of a large embedding has.
+TEST(Mpi, DeliversMoreThanTwoGibibytes) {
+  bool skipped = false;
+  MpiRanks(2, 64).Run([&skipped](Communicator& ranks) {
+    const Instant deadline = Instant::Now() + absl::Seconds(120);
+    const auto needed = static_cast<int64_t>(5 * kMoreThanTwoGibibytes);
+    // The first rank says for both whether there is memory enough.
+    char enough = !kSanitized && CheckHostMemory(needed).ok() ? 1 : 0;
+    Ticket ticket = 0;
+    if (ranks.rank() == 0) {
+      ASSERT_TRUE(ranks.PostSend(1, &enough, 1, &ticket).ok());
+      ASSERT_TRUE(ranks.WaitSend(1, ticket, deadline).ok());
+      if (enough != 0) SendLong(ranks, deadline);
+    } else {
+      ASSERT_TRUE(ranks.PostReceive(0, &enough, 1, &ticket).ok());
+      ASSERT_TRUE(ranks.WaitReceive(0, ticket, deadline).ok());
+      if (enough != 0) ReceiveLong(ranks, deadline);
+    }
+    skipped = enough == 0;
+  });
+  if (skipped) GTEST_SKIP() << "too little memory for two such messages, or a sanitizer";
 }
 
 // Failures of the other processes are printed too, and each of them changes mpirun's exit code.
