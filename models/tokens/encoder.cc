@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::st
 }
 
 absl::Status Encoder::Append(absl::string_view text, SpecialTokens special,
-                             std::vector<int32_t>* ids) {
+                             std::vector<int32_t>* ids, std::vector<TokenPlace>* added) {
   // Positions in a word, and ICU's in a text, are int32; normalization makes a text longer.
   constexpr size_t kMostBytes = size_t{std::numeric_limits<int32_t>::max()} / 4;
   if (text.size() > kMostBytes) {
@@ -39,6 +39,7 @@ absl::Status Encoder::Append(absl::string_view text, SpecialTokens special,
   tokenizer_.raw_.Find(text, &sections_);
   for (const Section& section : sections_) {
     if (section.token >= 0) {
+      if (added != nullptr) added->push_back({section.begin, section.end, ids->size()});
       ids->push_back(section.token);
       continue;
     }

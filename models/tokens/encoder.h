@@ -22,14 +22,23 @@ namespace sluice {
 absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::string_view text,
                                             SpecialTokens special = SpecialTokens::kAdd);
 
+// An added token in a text, which was looked for before it was normalized. From its beginning on, a
+// text has the same tokens whatever stands before.
+struct TokenPlace {
+  size_t begin = 0, end = 0;  // in bytes of the text
+  size_t at = 0;              // in the tokens
+};
+
 // Encodes many texts one after another, and remembers the words that it has met. One thread.
 class Encoder {
  public:
   // `tokenizer` lives longer.
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Appends the tokens of `text`; errors as of Encode, and then `*ids` has some of them.
-  absl::Status Append(absl::string_view text, SpecialTokens special, std::vector<int32_t>* ids);
+  // Appends the tokens of `text`; errors as of Encode, and then `*ids` has some of them. `added`, where
+  // given, gets a place for each added token, from left to right.
+  absl::Status Append(absl::string_view text, SpecialTokens special, std::vector<int32_t>* ids,
+                      std::vector<TokenPlace>* added = nullptr);
 
  private:
   // A part of the text without added tokens that are looked for before it is normalized.

@@ -20,11 +20,13 @@ void DoNotCount(int64_t begin, int64_t end, std::vector<int32_t>* tokens) {
   }
 }
 
-// The first token from `from` on in which the tokens of a beginning and of the whole differ.
+// The first token from `from` on in which the tokens of a whole and of its beginning, of which
+// `beginning` has those from `first` on, differ.
 int64_t BorderOf(const std::vector<int32_t>& beginning, const std::vector<int32_t>& whole,
-                 int64_t from) {
-  auto at = static_cast<size_t>(from);
-  while (at < std::min(beginning.size(), whole.size()) && beginning[at] == IdOfToken(whole[at])) {
+                 int64_t from, size_t first = 0) {
+  size_t at = std::max(static_cast<size_t>(from), first);
+  while (at < std::min(first + beginning.size(), whole.size()) &&
+         beginning[at - first] == IdOfToken(whole[at])) {
     ++at;
   }
   return static_cast<int64_t>(at);
@@ -88,25 +90,40 @@ absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodeMessages(const Docum
   std::string text;
   for (const ChatPiece& piece : *pieces) text += piece.text;
   std::vector<int32_t> tokens;
-  absl::Status status = encoder_.Append(text, SpecialTokens::kLeaveOut, &tokens);
+  std::vector<TokenPlace> added;
+  absl::Status status = encoder_.Append(text, SpecialTokens::kLeaveOut, &tokens, &added);
+  if (status.ok() && loss_on_ == LossOn::kAssistant) {
+    status = LeaveOutPieces(*pieces, text, added, &tokens);
+  }
   if (!status.ok()) return InField("messages", status);
-  if (loss_on_ == LossOn::kAll) return tokens;
-  // A border between pieces lies where the tokens of all before it stop being those of the whole.
+  return tokens;
+}
+
+// A border between pieces lies where the tokens of all before it stop being those of the whole. Of all
+// before it, those before an added token are known to be the same.
+absl::Status DocumentEncoder::LeaveOutPieces(const std::vector<ChatPiece>& pieces,
+                                             absl::string_view text,
+                                             const std::vector<TokenPlace>& added,
+                                             std::vector<int32_t>* tokens) {
   int64_t done = 0;
   size_t end = 0;
-  for (size_t i = 0; i < pieces->size(); ++i) {
-    end += (*pieces)[i].text.size();
-    int64_t until = static_cast<int64_t>(tokens.size());
-    if (i + 1 < pieces->size()) {
+  TokenPlace last;  // that ends within the pieces so far
+  auto next = added.begin();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    end += pieces[i].text.size();
+    for (; next != added.end() && next->end <= end; ++next) last = *next;
+    auto until = static_cast<int64_t>(tokens->size());
+    if (i + 1 < pieces.size()) {
       std::vector<int32_t> before;
-      status = encoder_.Append(text.substr(0, end), SpecialTokens::kLeaveOut, &before);
-      if (!status.ok()) return InField("messages", status);
-      until = std::max(done, BorderOf(before, tokens, done));
+      absl::Status status = encoder_.Append(text.substr(last.begin, end - last.begin),
+                                            SpecialTokens::kLeaveOut, &before);
+      if (!status.ok()) return status;
+      until = std::max(done, BorderOf(before, *tokens, done, last.at));
     }
-    if (!(*pieces)[i].counts) DoNotCount(done, until, &tokens);
+    if (!pieces[i].counts) DoNotCount(done, until, tokens);
     done = until;
   }
-  return tokens;
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

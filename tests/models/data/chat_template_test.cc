@@ -250,6 +250,16 @@ TEST(ChatTemplate, CallsAreCounted) {
   EXPECT_THAT(Render(text + "{{ f0() }}"), HasSubstr("too much text"));
 }
 
+TEST(ChatTemplate, LoopsInLoopsHaveTheirOwn) {
+  EXPECT_EQ(
+      Render("{% for a in [1, 2] %}{% for b in 'x y z'.split(' ') %}{{ b }}{% endfor %}"
+             "{% for b in [7, 8, 9] %}{{ loop.index ~ loop.revindex0 ~ loop.length ~ loop.last }}"
+             "{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"
+             "{{ loop.index0 ~ loop.first }};{% endfor %}",
+             {}),
+      "xyz123False8 213False79 303True8 0True;xyz123False8 213False79 303True8 1False;");
+}
+
 // What a name holds is not copied where only a part of it is asked for.
 TEST(ChatTemplate, AConversationMayBeLong) {
   std::vector<ChatMessage> chat;

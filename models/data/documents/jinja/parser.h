@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_PARSER_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,14 @@ class TokenReader {
   }
   bool Is(TokenKind kind, absl::string_view text = "") const {
     return ok() && Peek().kind == kind && (text.empty() || Peek().text == text);
+  }
+  // How many tokens were taken, and whether one of those from `begin` on is this name.
+  size_t taken() const { return at_; }
+  bool HasTaken(size_t begin, absl::string_view name) const {
+    return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       tokens_.begin() + static_cast<std::ptrdiff_t>(at_), [&](const Token& token) {
+                         return token.kind == TokenKind::kName && token.text == name;
+                       });
   }
   Token Take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool TakeIf(TokenKind kind, absl::string_view text = "") {

@@ -27,21 +27,25 @@ struct Loop {
   Expression condition;  // or none
   Statements body;
   Statements otherwise;
+  bool names_itself = false;  // the body has the word `loop`
 };
 
 // What `loop` is in the body.
 Value LoopValue(const Values& all, size_t i) {
   const auto count = static_cast<int64_t>(all.size());
   const auto at = static_cast<int64_t>(i);
-  Value loop = {{"index", at + 1},
-                {"index0", at},
-                {"first", at == 0},
-                {"last", at + 1 == count},
-                {"length", count},
-                {"revindex", count - at},
-                {"revindex0", count - at - 1}};
-  if (i > 0) loop["previtem"] = all[i - 1];
-  if (i + 1 < all.size()) loop["nextitem"] = all[i + 1];
+  Value loop = Value::object();
+  auto& fields = loop.get_ref<Value::object_t&>();
+  fields.reserve(9);  // and nobody looks for one that is there already
+  fields.emplace_back("index", at + 1);
+  fields.emplace_back("index0", at);
+  fields.emplace_back("first", at == 0);
+  fields.emplace_back("last", at + 1 == count);
+  fields.emplace_back("length", count);
+  fields.emplace_back("revindex", count - at);
+  fields.emplace_back("revindex0", count - at - 1);
+  if (i > 0) fields.emplace_back("previtem", all[i - 1]);
+  if (i + 1 < all.size()) fields.emplace_back("nextitem", all[i + 1]);
   return loop;
 }
 
@@ -92,7 +96,7 @@ absl::Status RunLoop(const Loop& loop, Environment& env) {
   for (size_t i = 0; i < elements->size(); ++i) {
     std::map<std::string, Value> scope;
     if (absl::Status s = Charge(kWorkOfCall, env); !s.ok()) return s;
-    scope["loop"] = LoopValue(*elements, i);
+    if (loop.names_itself) scope["loop"] = LoopValue(*elements, i);
     if (absl::Status s = Bind(loop.names, (*elements)[i], &scope); !s.ok()) return s;
     env.scopes.push_back(std::move(scope));
     absl::Status status = RunAll(loop.body, env);
@@ -219,7 +223,9 @@ class StatementParser {
     loop.list = ParseCondition(reader_);
     if (reader_.TakeName("if")) loop.condition = ParseExpression(reader_);
     EndTag();
+    const size_t begin = reader_.taken();
     loop.body = Block({"else", "endfor"});
+    loop.names_itself = reader_.HasTaken(begin, "loop");
     if (reader_.TakeName("else")) {
       EndTag();
       loop.otherwise = Block({"endfor"});
