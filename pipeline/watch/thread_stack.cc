@@ -115,7 +115,7 @@ std::string StackOf(pid_t thread, absl::Duration patience) {
   // The handler stays: the signal may come late, and would end the process without one.
   struct sigaction action = {};
   action.sa_handler = Answer;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // kernel_threads.h
   sigemptyset(&action.sa_mask);
   sigaction(StackSignal(), &action, nullptr);
   question.answered.store(false);

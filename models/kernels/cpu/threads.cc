@@ -1,9 +1,13 @@
 #include "models/kernels/cpu/threads.h"
 
 #include <omp.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 
 #include "models/kernels/kernel_threads.h"
@@ -79,8 +83,36 @@ void DivideAmongThreads(int64_t n, int64_t grain,
 }  // namespace sluice::cpu
 
 namespace sluice {
+namespace {
+
+// The calling thread's, for handlers of signals, unless it has one already.
+class SignalStack {
+ public:
+  SignalStack() {
+    stack_t before = {};
+    if (sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
+    // The kernel saves all registers there, and a handler may walk over the thread's frames.
+    const size_t bytes = static_cast<size_t>(sysconf(_SC_MINSIGSTKSZ)) + (size_t{64} << 10U);
+    memory_ = std::make_unique<char[]>(bytes);
+    const stack_t own = {.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = bytes};
+    sigaltstack(&own, nullptr);
+  }
+  ~SignalStack() {
+    if (memory_ == nullptr) return;
+    const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+    sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  std::unique_ptr<char[]> memory_;
+};
+
+}  // namespace
 
 KernelThreads::KernelThreads(int threads) : before_(omp_get_max_threads()) {
+  static thread_local const SignalStack for_signals;
   omp_set_num_threads(threads);
 }
 KernelThreads::~KernelThreads() { omp_set_num_threads(before_); }

@@ -17,8 +17,18 @@ void OnStop(int signal) {
     std::signal(signal, SIG_DFL);
 }
 
+void Handle(int signal) {
+  struct sigaction action = {};
+  action.sa_handler = OnStop;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // kernel_threads.h
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
 void Catch(int signal) {
-  if (std::signal(signal, OnStop) == SIG_IGN) std::signal(signal, SIG_IGN);
+  struct sigaction before = {};
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) Handle(signal);
 }
 
 }  // namespace
@@ -33,6 +43,6 @@ void CatchSignals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-void CatchTermination() { std::signal(SIGTERM, OnStop); }
+void CatchTermination() { Handle(SIGTERM); }
 
 }  // namespace sluice
