@@ -125,8 +125,12 @@ void TryMegatronIndex(absl::string_view text) {
   }
 }
 
+// With limits that are soon reached: otherwise a few inputs that take a second each would be most of
+// a search.
 void TryChatTemplate(absl::string_view text) {
-  const auto render = ParseChatTemplate(text, kFuzzedFile, {.bos = "<s>", .eos = "</s>"});
+  const auto render = ParseChatTemplate(
+      text, kFuzzedFile, {.bos = "<s>", .eos = "</s>"},
+      {.statements = 10'000, .text = size_t{1} << 20, .work = 10'000, .kept = 5'000});
   if (!render.ok()) return RequireRefusal(render.status());
   const nlohmann::ordered_json call = {
       {"role", "assistant"},

@@ -19,15 +19,14 @@ using jinja::Value;
 // A range of bytes of a rendered conversation that counts.
 using Range = std::pair<size_t, size_t>;
 
-bool CallsTools(const ChatMessage& message) {
-  const auto field = message.fields.find("tool_calls");
-  return field != message.fields.end() && !field->empty();
-}
-
 class Chat {
  public:
-  Chat(jinja::Template chat_template, std::string name, SpecialWords words)
-      : template_(std::move(chat_template)), name_(std::move(name)), words_(std::move(words)) {}
+  Chat(jinja::Template chat_template, std::string name, SpecialWords words,
+       const jinja::RenderLimits& limits)
+      : template_(std::move(chat_template)),
+        name_(std::move(name)),
+        words_(std::move(words)),
+        limits_(limits) {}
 
   absl::StatusOr<std::vector<ChatPiece>> Render(const Conversation& conversation) const {
     if (absl::Status status = CheckTools(conversation); !status.ok()) return status;
@@ -84,7 +83,8 @@ class Chat {
                                                           {"eos_token", words_.eos},
                                                           {"tools", conversation.tools},
                                                           {"documents", Value()},
-                                                          {"add_generation_prompt", prompt}});
+                                                          {"add_generation_prompt", prompt}},
+                                                         limits_);
     if (rendered.ok()) return rendered;
     return absl::Status(rendered.status().code(),
                         absl::StrCat(name_, ", chat template, ", rendered.status().message()));
@@ -152,18 +152,20 @@ class Chat {
   const jinja::Template template_;
   const std::string name_;
   const SpecialWords words_;
+  const jinja::RenderLimits limits_;
 };
 
 }  // namespace
 
 absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std::string& name,
-                                               const SpecialWords& words) {
+                                               const SpecialWords& words,
+                                               const jinja::RenderLimits& limits) {
   absl::StatusOr<jinja::Template> parsed = jinja::Template::Parse(text);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ", chat template, ", parsed.status().message()));
   }
-  const auto chat = std::make_shared<const Chat>(*std::move(parsed), name, words);
+  const auto chat = std::make_shared<const Chat>(*std::move(parsed), name, words, limits);
   return ChatTemplate{
       .chat = [chat](const Conversation& conversation) { return chat->Render(conversation); },
       .prompt =

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "models/data/documents/document_encoder.h"
+#include "models/data/documents/jinja/render_limits.h"
 
 namespace sluice {
 
@@ -27,7 +28,8 @@ struct ChatTemplate {
 // for it ends up to the text that ends a turn. InvalidArgument names `name`, the line, and what is
 // wrong or not supported.
 absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std::string& name,
-                                               const SpecialWords& words);
+                                               const SpecialWords& words,
+                                               const jinja::RenderLimits& limits = {});
 
 }  // namespace sluice
 

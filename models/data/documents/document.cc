@@ -36,9 +36,10 @@ absl::Status CopyText(const Json& object, const std::string& name, absl::string_
   return absl::OkStatus();
 }
 
+// Tables, whose rows have all columns, write what is not there as null, or empty.
 bool IsGiven(const Json& object, const char* name) {
   const auto field = object.find(name);
-  return field != object.end() && !field->is_null() && !field->empty();
+  return field != object.end() && !field->empty();
 }
 
 absl::Status Refuse(const Json& object, absl::string_view around,
@@ -126,6 +127,8 @@ absl::Status TakeTools(Json& object, Json* tools) {
 }
 
 }  // namespace
+
+bool CallsTools(const ChatMessage& message) { return IsGiven(message.fields, "tool_calls"); }
 
 absl::StatusOr<Document> ParseDocument(absl::string_view line) {
   absl::StatusOr<Json> json = ParseOrderedJson(line, kLimits);

@@ -18,6 +18,8 @@ struct ChatMessage {
   nlohmann::ordered_json fields = nullptr;
 };
 
+bool CallsTools(const ChatMessage& message);
+
 struct Conversation {
   std::vector<ChatMessage> messages;
   nlohmann::ordered_json tools = nullptr;  // a list of descriptions (JSON schemas), or null

@@ -49,6 +49,20 @@ std::string RenderPrompt(const std::string& text, const std::vector<ChatMessage>
   return parsed->prompt({.messages = chat}).value_or("refused");
 }
 
+TEST(ChatTemplate, TakesNoMoreThanItsLimits) {
+  const auto render = [](const std::string& text, const jinja::RenderLimits& limits) {
+    const auto parsed = ParseChatTemplate(text, "t.json", {}, limits);
+    return parsed.ok() ? std::string(parsed->prompt({.messages = kChat}).status().message()) : "";
+  };
+  const std::string turns = "{% for i in range(1000) %}x{% endfor %}";
+  EXPECT_EQ(render(turns, {}), "");
+  EXPECT_THAT(render(turns, {.statements = 1000}), HasSubstr("does not end"));
+  EXPECT_THAT(render(turns, {.text = 900}), HasSubstr("does not end"));
+  EXPECT_THAT(render(turns, {.work = 1000}), HasSubstr("too much text"));
+  EXPECT_THAT(render("{% set x = range(1000) | list %}", {.kept = 900}),
+              HasSubstr("too much text"));
+}
+
 TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
   const std::string text =
       "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</e>\n{% endfor %}"

@@ -5,11 +5,7 @@
 namespace sluice::jinja {
 namespace {
 
-constexpr int64_t kMostSteps = 5'000'000;           // of one conversation
-constexpr size_t kLongestText = size_t{256} << 20;  // bytes that are written
-constexpr int64_t kMostWork = 5'000'000;            // units of Charge; about a second
-constexpr int64_t kMostKept = 2'000'000;            // 128 MiB of text
-constexpr int kDeepestValue = 100;                  // lists inside each other
+constexpr int kDeepestValue = 100;  // lists inside each other
 constexpr size_t kBytesPerUnit = 64;
 
 // Units of `value`, or -1 where it is nested too deep.
@@ -37,8 +33,9 @@ absl::Status Charge(const Value& value, Environment& environment) {
 }
 
 absl::Status Charge(int64_t units, Environment& environment) {
+  const RenderLimits& limits = environment.limits;
   environment.work += units;
-  if (units > kMostKept || environment.work > kMostWork || environment.kept > kMostKept) {
+  if (units > limits.kept || environment.work > limits.work || environment.kept > limits.kept) {
     return absl::InvalidArgumentError("the template makes too much text, or too many values");
   }
   return absl::OkStatus();
@@ -83,7 +80,8 @@ absl::Status Assign(Value value, Value& name, Environment& environment) {
 absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment) {
   for (const Statement& statement : statements) {
     if (environment.control != LoopControl::kNone) return absl::OkStatus();
-    if (++environment.steps > kMostSteps || environment.out.text.size() > kLongestText) {
+    if (++environment.steps > environment.limits.statements ||
+        environment.out.text.size() > environment.limits.text) {
       return absl::InvalidArgumentError("the template does not end");
     }
     if (absl::Status status = statement(environment); !status.ok()) return status;

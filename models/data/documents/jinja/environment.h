@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/data/documents/jinja/builtins.h"
+#include "models/data/documents/jinja/render_limits.h"
 
 // What a template is when it has been read, and what a run of it has.
 namespace sluice::jinja {
@@ -65,6 +66,7 @@ struct Macro {
 
 // A run of a template.
 struct Environment {
+  RenderLimits limits;
   std::vector<std::map<std::string, Value>> scopes;
   std::map<std::string, Macro> macros;
   std::vector<Value> namespaces;  // a value that is one: {kNamespace: its place here}

@@ -329,7 +329,15 @@ class ExpressionParser {
       reader_.Fail(absl::StrCat("the argument '", arguments.named.front().first,
                                 "' of the filter '", name, "' is not supported"));
     }
-    return [name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
+    return Use(Filter, name, value, arguments);
+  }
+
+  // A filter or a method of a value.
+  static Expression Use(absl::StatusOr<Value> (*use)(const std::string&, const Value&,
+                                                     const Values&),
+                        const std::string& name, const Expression& value,
+                        const Arguments& arguments) {
+    return [use, name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
       Value made;
@@ -337,7 +345,7 @@ class ExpressionParser {
       if (!of.ok()) return of.status();
       const Value& used = Resolve(**of, env);
       if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
-      return Charged(Filter(name, used, *values), env);
+      return Charged(use(name, used, *values), env);
     };
   }
 
@@ -392,17 +400,7 @@ class ExpressionParser {
   }
 
   Expression MethodCall(const Expression& value, const std::string& name) {
-    const Arguments arguments = TakeArguments();
-    return [value, name, arguments](Environment& env) -> absl::StatusOr<Value> {
-      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
-      if (!values.ok()) return values.status();
-      Value made;
-      const absl::StatusOr<const Value*> of = value.In(env, &made);
-      if (!of.ok()) return of.status();
-      const Value& used = Resolve(**of, env);
-      if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
-      return Charged(Method(name, used, *values), env);
-    };
+    return Use(Method, name, value, TakeArguments());
   }
 
   static Expression ItemOf(const Expression& value, const Expression& index) {

@@ -359,8 +359,10 @@ absl::StatusOr<Template> Template::Parse(absl::string_view text) {
   return result;
 }
 
-absl::StatusOr<Rendered> Template::Render(std::map<std::string, Value> variables) const {
+absl::StatusOr<Rendered> Template::Render(std::map<std::string, Value> variables,
+                                          const RenderLimits& limits) const {
   Environment environment;
+  environment.limits = limits;
   environment.scopes.push_back(std::move(variables));
   if (absl::Status status = RunAll(statements_, environment); !status.ok()) return status;
   return std::move(environment.out);

@@ -20,7 +20,8 @@ class Template {
   // InvalidArgument: "line 3: ...".
   static absl::StatusOr<Template> Parse(absl::string_view text);
   // InvalidArgument where the template raises an exception, or asks for what is not supported.
-  absl::StatusOr<Rendered> Render(std::map<std::string, Value> variables) const;
+  absl::StatusOr<Rendered> Render(std::map<std::string, Value> variables,
+                                  const RenderLimits& limits = {}) const;
   bool has_generations() const { return has_generations_; }
   // Whether a name, or a text, in one of its tags is this one.
   bool Mentions(const std::string& name) const { return words_.contains(name); }
