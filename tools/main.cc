@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/launch.h"
+#include "models/device/host_limits.h"
 #include "models/device/out_of_memory.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
@@ -46,14 +48,15 @@ int Ended(int exit_code) {
 
 // oneTBB ends the process where it cannot start a thread or has no memory for its tasks. So it uses
 // no more threads than there can be now, and only one where memory might run out before the first
-// search.
+// search. Nor more than a container's share of the cores, which oneTBB does not know.
 class TbbThreads {
  public:
   void Limit() {
-    const int most = tbb::info::default_concurrency();
+    const int all = tbb::info::default_concurrency();
+    const int most = std::min(all, sluice::CoresToUse());
     const bool roomy = sluice::HasAddressSpace(kRoom + static_cast<size_t>(most) * kRoomOfThread);
     const int startable = roomy ? 1 + sluice::StartableThreads(most - 1) : 1;
-    if (startable == most) return;
+    if (startable == all) return;
     limit_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(startable));
   }
 

@@ -17,7 +17,6 @@ int CudaDeviceCount();
 // changes that. Stream.handle is a cudaStream_t that does not wait for the default stream,
 // Event.handle a cudaEvent_t. FailedPrecondition where there is no such device, it is too old
 // (compute capability below 8.0), the driver is too old, or the build has no CUDA.
-// capability 8.0 is the least), the driver is, or the build has no CUDA.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
                                                        const CudaDeviceOptions& options = {});
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,27 +14,18 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-// MemAvailable of /proc/meminfo, or -1 where the system does not say.
-int64_t AvailableBytes() {
-  std::ifstream info("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  while (info >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    info.ignore(256, '\n');
-  }
-  return -1;
-}
-
 }  // namespace
 
-absl::Status CheckHostMemory(int64_t bytes) {
-  const int64_t available = AvailableBytes();
-  if (available < 0 || bytes <= available) return absl::OkStatus();
+absl::Status CheckHostMemory(int64_t bytes, const HostMemory& memory) {
+  if (memory.available_bytes < 0 || bytes <= memory.available_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "%.2f GiB are needed and this machine has %.2f GiB available; take a smaller model, smaller "
-      "micro-batches or --recompute full",
-      static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB));
+      "%.2f GiB are needed and %s %.2f GiB available; take a smaller model, smaller "
+      "micro-batches or --recompute full%s",
+      static_cast<double>(bytes) / kGiB,
+      memory.in_group ? "the memory limit of this process (a container's or a job's) leaves"
+                      : "this machine has",
+      static_cast<double>(memory.available_bytes) / kGiB,
+      memory.in_group ? ", or raise the limit" : ""));
 }
 
 absl::StatusOr<DeviceMemory> AllocateHostMemory(int64_t bytes) {

@@ -31,8 +31,6 @@ void PinRankThreads(int local_rank, int threads, bool pin) {
   if (pin) PinRank(CoresOfRank(UsableCores(), local_rank, threads));
 }
 
-int CoresForRanks() { return static_cast<int>(UsableCores().count()); }
-
 absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,
     const std::function<absl::Status(int rank, Communicator& communicator)>& body) {

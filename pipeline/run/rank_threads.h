@@ -31,9 +31,6 @@ CoreSet CoresOfRank(const CoreSet& usable, int local_rank, int threads);
 // local rank below 0, and where a launcher has bound the process already.
 void PinRankThreads(int local_rank, int threads, bool pin);
 
-// Cores that this process may run on.
-int CoresForRanks();
-
 }  // namespace sluice
 
 #endif  // SLUICE_PIPELINE_RUN_RANK_THREADS_H_

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/host_limits.h"
 #include "models/kernels/on_threads.h"
 #include "pipeline/state/host_state.h"
 
@@ -42,7 +42,7 @@ constexpr int64_t kZerosBrought = int64_t{32} << 20;  // bytes
 // A rank on a CPU has one core; the host of a device's rank has nothing else to do.
 int DrawingThreads(const Device& device, int ranks) {
   if (!device.queues()) return 1;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+  return std::max(1, CoresToUse() / ranks);
 }
 
 }  // namespace

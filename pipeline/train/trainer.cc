@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/collectives/machine_sum.h"
 #include "comm/progress.h"
 #include "comm/watched_communicator.h"
 #include "comm/where.h"
+#include "models/device/host_limits.h"
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
 #include "models/kernels/kernel_threads.h"
@@ -43,9 +45,9 @@ class Run {
         context_{
             .plan = &plan, .data = &data, .options = &options_, .events = &events, .stop = stop} {}
 
-  // `bytes`: of the arenas of this process.
-  absl::Status Prepare(int64_t bytes) {
-    absl::Status status = CheckMemory(bytes);
+  // `bytes`: of the arenas of this process. `world`: whose ranks are processes, or null.
+  absl::Status Prepare(int64_t bytes, Communicator* world) {
+    absl::Status status = CheckMemory(bytes, world);
     if (status.ok()) status = OpenResume();
     if (status.ok()) TakeTraits();
     return status;
@@ -53,7 +55,7 @@ class Run {
 
   // The same before Regroup, which opens a checkpoint where the state comes from one.
   absl::Status Prepare(int64_t bytes, const Regrouping& regrouping) {
-    absl::Status status = CheckMemory(bytes);
+    absl::Status status = CheckMemory(bytes, regrouping.all);
     if (status.ok() && !options_.saving.resume.empty()) status = FindParts(regrouping);
     if (status.ok()) TakeTraits();
     return status;
@@ -197,8 +199,14 @@ class Run {
         TraitsOf(*context_.plan, *context_.options, *context_.data, context_.last.step);
   }
 
-  absl::Status CheckMemory(int64_t bytes) const {
-    return context_.options->running.devices.empty() ? CheckHostMemory(bytes) : absl::OkStatus();
+  // Whether the machine has memory for this process, and for those of `world` that share it.
+  absl::Status CheckMemory(int64_t bytes, Communicator* world) const {
+    if (!context_.options->running.devices.empty()) bytes = 0;
+    const HostMemory memory = ReadHostMemory();  // none of them has used any before all have looked
+    if (world == nullptr) return CheckHostMemory(bytes, memory);
+    const absl::StatusOr<int64_t> together =
+        SumOverMachine(*world, bytes, Instant::Now() + options_.watching.timeout);
+    return together.ok() ? CheckHostMemory(*together, memory) : together.status();
   }
 
   // Where the state of a run is lost whose checkpoints are at `path`. False: there are none.
@@ -427,7 +435,7 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
         // OpenMP ends the process where it cannot start them.
         if (absl::Status status = CheckThreads("the rank", more); !status.ok()) return status;
         const auto rank = static_cast<size_t>(world.rank());
-        absl::Status status = run.Prepare(plan.arenas[rank].memory.total);
+        absl::Status status = run.Prepare(plan.arenas[rank].memory.total, &world);
         if (!status.ok()) return status;
         return TrainWatched(options, world,
                             [&](ProgressBoard* board) { return run.Train(world, 0, board); });
@@ -507,6 +515,12 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
 }
 
 absl::Status GiveState(HeldState* held, absl::Duration timeout, Communicator& all) {
+  // As in Run::CheckMemory, of those that go on.
+  const absl::StatusOr<int64_t> none = SumOverMachine(all, 0, Instant::Now() + timeout);
+  if (!none.ok()) {
+    all.Abort(none.status());
+    return none.status();
+  }
   const absl::StatusOr<std::optional<Recovered>> recovered =
       Recover({.held = held, .timeout = timeout}, all);
   if (!recovered.ok()) all.Abort(recovered.status());
@@ -521,10 +535,10 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
   Run run(plan, data, options, events, stop);
   int64_t bytes = 0;
   for (const ArenaLayout& arena : plan.arenas) bytes += arena.memory.total;
-  if (absl::Status status = run.Prepare(bytes); !status.ok()) return status;
+  if (absl::Status status = run.Prepare(bytes, nullptr); !status.ok()) return status;
   InProcessGroup group(ranks, EdgeCapacity(plan),
                        // Spinning pays only while every rank has a core to itself.
-                       CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
+                       CoresToUse() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
   std::optional<Watchdog> watchdog;
   if (IsWatched(options, ranks)) Watch(options.watching, &group.communicator(0), &watchdog);
   std::vector<TrainResult> results(static_cast<size_t>(ranks));

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/collectives/machine_sum.h"
 #include "comm/collectives/reduce_scatter_work.h"
 #include "comm/collectives/sub_group.h"
 #include "comm/link_probe.h"
@@ -206,6 +207,22 @@ TEST(AllGatherSlices, FillsEveryArray) {
       }
     });
   }
+}
+
+TEST(SumOverMachine, AddsUpWhatRanksOfOneMachineGive) {
+  // Of six ranks 0, 3 and 4 are on one machine, 1 on another, and 2 and 5 do not know.
+  const uint64_t a = 0x123456789abcdef0, b = 0xf23456789abcdef0;
+  const uint64_t machines[] = {a, b, 0, a, a, 0};
+  const int64_t wanted[] = {1 + 1000 + 10000, 10, 100, 1 + 1000 + 10000, 1 + 1000 + 10000, 100000};
+  const int64_t mine[] = {1, 10, 100, 1000, 10000, 100000};
+  RunGroup(6, [&](Communicator& group) {
+    const auto rank = static_cast<size_t>(group.rank());
+    const absl::StatusOr<int64_t> sum =
+        SumOverMachine(group, mine[rank], Soon(), {.machine = machines[rank]});
+    EXPECT_EQ(sum.value_or(-1), wanted[rank]);
+    // Threads of one process share its machine.
+    EXPECT_EQ(SumOverMachine(group, mine[rank], Soon()).value_or(-1), 111111);
+  });
 }
 
 // The second of many sums fails on one rank, which tells the others the reason.

@@ -4,34 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/models/device/fake_root.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
-
-// A folder that stands for the root of a machine's file system.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string pattern = testing::TempDir() + "machine_test.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~FakeRoot() { std::filesystem::remove_all(path_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  void Write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(path_ + file).parent_path());
-    std::ofstream(path_ + file) << text;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // One logical core, as /proc/cpuinfo lists it.
 std::string Core(int number, int socket, int core) {
@@ -85,16 +65,6 @@ TEST(ReadProcessor, SurvivesAMachineThatHidesEverything) {
   const Processor processor = ReadProcessor("/nowhere");
   EXPECT_EQ(processor.logical_cores, 0);
   EXPECT_TRUE(processor.caches.empty());
-  EXPECT_EQ(ReadMemory("/nowhere").total_bytes, 0);
-}
-
-TEST(ReadMemory, ReadsKibibytesAsBytes) {
-  FakeRoot root;
-  root.Write("/proc/meminfo",
-             "MemTotal:       24684096 kB\nMemFree: 1 kB\nMemAvailable:   23079072 kB\n");
-  const Memory memory = ReadMemory(root.path());
-  EXPECT_EQ(memory.total_bytes, 24684096LL * 1024);
-  EXPECT_EQ(memory.available_bytes, 23079072LL * 1024);
 }
 
 TEST(FindProgram, TakesTheFirstFolderThatHasItExecutable) {

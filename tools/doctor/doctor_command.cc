@@ -59,6 +59,13 @@ std::string FormatCores(const Findings& found) {
   return text + fmt::format("   ({} physical)", found.processor.physical_cores);
 }
 
+std::string FormatMemory(const HostMemory& memory) {
+  if (memory.available_bytes < 0) return "unknown";
+  return fmt::format("{}, {} available{}", FormatBytes(memory.total_bytes),
+                     FormatBytes(memory.available_bytes),
+                     memory.in_group ? "   (the limit of a container or a job)" : "");
+}
+
 std::string FormatGpus(const Accelerators& accelerators) {
   if (accelerators.gpus.empty()) {
     return accelerators.cuda_driver.empty() ? "none" : "none, though there is a driver";
@@ -103,8 +110,7 @@ void Print(const Findings& found, const std::vector<Lack>& lacks) {
   line("cores", FormatCores(found));
   line("instructions", FormatInstructionSets(found.processor));
   line("caches", FormatCaches(found.processor));
-  line("memory", fmt::format("{}, {} available", FormatBytes(found.memory.total_bytes),
-                             FormatBytes(found.memory.available_bytes)));
+  line("memory", FormatMemory(found.memory));
   line("oneDNN", fmt::format("{}, on {}", found.onednn, found.onednn_isa));
   line("bf16", found.bf16 ? "native" : "not native: --dtype bf16 computes its products in fp32");
   line("GPU", FormatGpus(found.accelerators));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -12,7 +13,6 @@
 #include "comm/mpi/process.h"
 #include "models/kernels/cuda_kernels.h"
 #include "models/kernels/portable_kernels.h"
-#include "pipeline/run/rank_threads.h"
 
 namespace sluice {
 namespace {
@@ -38,8 +38,8 @@ Findings Examine() {
   const char* path = std::getenv("PATH");
   const std::string search_path = path == nullptr ? "" : path;
   found.processor = ReadProcessor("");
-  found.usable_cores = CoresForRanks();
-  found.memory = ReadMemory("");
+  found.usable_cores = CoresToUse();
+  found.memory = ReadHostMemory();
   const dnnl_version_t* version = dnnl_version();
   found.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
   found.onednn_isa = ProductInstructions();
@@ -130,7 +130,7 @@ Json ToJson(const Findings& found, const std::vector<Lack>& lacks) {
       {"instruction_sets", instruction_sets},
       {"caches", caches},
       {"memory_bytes", found.memory.total_bytes},
-      {"available_memory_bytes", found.memory.available_bytes},
+      {"available_memory_bytes", std::max<int64_t>(0, found.memory.available_bytes)},
       {"onednn", {{"version", found.onednn}, {"isa", found.onednn_isa}}},
       {"native_bf16", found.bf16},
       {"cuda_driver", or_null(found.accelerators.cuda_driver)},

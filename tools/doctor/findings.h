@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/device/host_limits.h"
 #include "partitioner/planning/profiling/machine.h"
 #include "tools/doctor/accelerators.h"
 
@@ -24,7 +25,7 @@ constexpr InstructionSet kInstructionSets[] = {
 struct Findings {
   Processor processor;
   int usable_cores = 0;
-  Memory memory;
+  HostMemory memory;
   std::string onednn;      // version
   std::string onednn_isa;  // the instruction set that its kernels will use here
   bool bf16 = false;       // whether they include products in bf16

@@ -5,19 +5,18 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/data/open_dataset.h"
+#include "models/device/host_limits.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/model_config.h"
 #include "partitioner/planning/answer/default_partition.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/model_files.h"
-#include "pipeline/run/rank_threads.h"
 #include "tools/files.h"
 #include "tools/tokenize/text_model.h"
 #include "tools/train/commands/asked_data.h"
@@ -206,7 +205,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const TrainQuestion& question,
   if (!text.ok()) return text.status();
   DataRequest data = question.data;
   if (*text != nullptr) data.text = &(*text)->format;
-  data.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  data.threads = CoresToUse();
   data.seq = seq;
   data.seed = question.options.training.seed;
   if (spec.decoder() != nullptr) data.vocabulary = spec.classes();
@@ -315,7 +314,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
   const absl::StatusOr<ModelSpec> spec = ChooseModel(&question, plan.get());
   if (!spec.ok()) return spec.status();
   if (question.chooses_shape()) {
-    absl::Status status = ChooseShape(*spec, ranks.value_or(CoresForRanks()), &question);
+    absl::Status status = ChooseShape(*spec, ranks.value_or(CoresToUse()), &question);
     if (!status.ok()) return status;
   }
   TrainJob job;

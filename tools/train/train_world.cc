@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/where.h"
+#include "models/device/host_limits.h"
 #include "models/files/positioned_file.h"
-#include "pipeline/run/rank_threads.h"
 #include "tools/files.h"
 
 #define XXH_INLINE_ALL
@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
                                                         const std::atomic<bool>* told_to_stop,
                                                         MpiProcess* mpi) {
   // Polling helps only if every rank, and every transport's thread, has a core.
-  const bool roomy = CoresForRanks() > 2;
+  const bool roomy = CoresToUse() > 2;
   const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
   if (choice.transport == Transport::kMpi) {
     MpiOptions options;

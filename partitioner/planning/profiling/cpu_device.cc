@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "comm/local/in_process.h"
+#include "models/device/host_limits.h"
 #include "models/kernels/kernel_threads.h"
 #include "models/kernels/kernels.h"
 #include "models/spec/units.h"
-#include "partitioner/planning/profiling/machine.h"
 #include "partitioner/planning/profiling/stopwatch.h"
 #include "pipeline/run/rank_threads.h"
 
@@ -124,7 +124,7 @@ absl::StatusOr<DeviceSpec> MeasureCpu(const ModelSpec& spec, const BatchShape& b
   device.name = "cpu";
   (dtype == DType::kBFloat16 ? device.bf16_flops : device.fp32_flops) = rate;
   device.memory_bandwidth = CopyRate();
-  device.memory_bytes = ReadMemory("").total_bytes / std::max(1, devices);
+  device.memory_bytes = ReadHostMemory().total_bytes / std::max(1, devices);
   const absl::StatusOr<Link> link = MeasureInProcessLink();
   if (!link.ok()) return link.status();
   device.link = *link;

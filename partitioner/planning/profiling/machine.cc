@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -27,7 +26,7 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// "key   : value" as in /proc/cpuinfo and /proc/meminfo.
+// "key   : value" as in /proc/cpuinfo.
 std::pair<std::string, std::string> SplitField(const std::string& line) {
   std::pair<std::string, std::string> field = absl::StrSplit(line, absl::MaxSplits(':', 1));
   absl::StripAsciiWhitespace(&field.first);
@@ -99,19 +98,6 @@ Processor ReadProcessor(const std::string& root) {
       cores.empty() ? processor.logical_cores : static_cast<int>(cores.size());
   processor.caches = ReadCaches(root);
   return processor;
-}
-
-Memory ReadMemory(const std::string& root) {
-  Memory memory;
-  std::ifstream file(root + "/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    const auto [key, value] = SplitField(line);
-    int64_t kib = 0;
-    std::istringstream(value) >> kib;
-    if (key == "MemTotal") memory.total_bytes = kib * kKiB;
-    if (key == "MemAvailable") memory.available_bytes = kib * kKiB;
-  }
-  return memory;
 }
 
 std::string FindProgram(const std::string& program, const std::string& search_path) {

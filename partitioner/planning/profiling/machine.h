@@ -24,15 +24,9 @@ struct Processor {
   bool Has(const std::string& flag) const;
 };
 
-struct Memory {
-  int64_t total_bytes = 0;
-  int64_t available_bytes = 0;
-};
-
 // What Linux says of the machine. `root` is put before /proc and /sys: "" but in tests. What cannot
 // be read stays at its default: a container may hide any of it.
 Processor ReadProcessor(const std::string& root);
-Memory ReadMemory(const std::string& root);
 
 // The full path of `program`, looked for as the shell does in `search_path` (a PATH); empty where
 // there is none.

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "comm/collectives/collectives.h"
-#include "comm/machine_process.h"
+#include "comm/collectives/machine_sum.h"
 #include "models/device/device.h"
 #include "models/device/host_memory.h"
 #include "models/device/instant.h"
@@ -72,8 +72,6 @@ ReplannedRun::ReplannedRun(const TrainQuestion& question, RunOutput* output,
 
 absl::StatusOr<TrainResult> ReplannedRun::Train(const std::atomic<bool>* stop,
                                                 CompiledJob* compiled) {
-  if (absl::Status status = FindHosts(compiled->job.options.watching.timeout); !status.ok())
-    return status;
   if (output_ != nullptr) {
     watch_.emplace(question_, compiled->job.data, RankNumbers::kFixed,
                    [this](const Replan& wanted) {
@@ -104,16 +102,6 @@ absl::StatusOr<TrainResult> ReplannedRun::Train(const std::atomic<bool>* stop,
       return status;
     }
   }
-}
-
-absl::Status ReplannedRun::FindHosts(absl::Duration timeout) {
-  // As many bits as a double has.
-  const auto mine = static_cast<double>(ThisMachineProcess().machine >> 11U);
-  hosts_.resize(static_cast<size_t>(world_.size()));
-  absl::Status status =
-      world_.AllGather({&mine, 1}, absl::MakeSpan(hosts_), Instant::Now() + timeout);
-  if (!status.ok()) world_.Abort(status);
-  return status;
 }
 
 TrainEvents ReplannedRun::Events(const CompiledJob& compiled) {
@@ -218,24 +206,16 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
 // has moved. `next`: the plan that this rank goes over to; null: it cannot.
 absl::StatusOr<int64_t> ReplannedRun::HostBytes(const RunPlan* next, const CompiledJob& last,
                                                 Instant deadline) {
-  double mine = 0;
+  int64_t mine = 0;
   if (next != nullptr && !question_.kernels.cuda) {
-    mine = static_cast<double>(next->arenas[static_cast<size_t>(world_.rank())].memory.total);
+    mine = next->arenas[static_cast<size_t>(world_.rank())].memory.total;
   } else if (next != nullptr) {
     // What it holds waits in the host's memory where the device has no room for both.
     Device& device = *last.devices->ranks().front().device;
     const bool fits = CheckDeviceMemory(*next, {world_.rank()}, device).ok();
-    mine = fits ? 0 : static_cast<double>(held_.state->step_region());
+    mine = fits ? 0 : held_.state->step_region();
   }
-  std::vector<double> all(static_cast<size_t>(world_.size()));
-  absl::Status status = world_.AllGather({&mine, 1}, absl::MakeSpan(all), deadline);
-  if (!status.ok()) return status;
-  int64_t bytes = 0;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (hosts_[rank] == hosts_[static_cast<size_t>(world_.rank())])
-      bytes += static_cast<int64_t>(all[rank]);
-  }
-  return bytes;
+  return SumOverMachine(world_, mine, deadline);
 }
 
 }  // namespace sluice

@@ -46,7 +46,6 @@ class ReplannedRun {
   const std::vector<TraceGroup>& trace() const { return trace_; }
 
  private:
-  absl::Status FindHosts(absl::Duration timeout);
   TrainEvents Events(const CompiledJob& compiled);
   void KeepTrace(const RunPlan& plan, std::vector<TraceEvent> events);
   absl::Status GoOver(CompiledJob* compiled);
@@ -58,7 +57,6 @@ class ReplannedRun {
   const std::function<void(TrainOptions*)> set_up_;
   const std::function<absl::Status(CompiledJob*)> open_devices_;
   Communicator& world_;
-  std::vector<double> hosts_;  // [rank] equal where ranks share a machine
   HeldState held_;
   ResumedParts resumed_;
   MeasuredSpeeds speeds_;  // that the present plan was compiled for
