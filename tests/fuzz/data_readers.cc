@@ -129,7 +129,7 @@ void TryMegatronIndex(absl::string_view text) {
 // a search.
 void TryChatTemplate(absl::string_view text) {
   const auto render = ParseChatTemplate(
-      text, kFuzzedFile, {.bos = "<s>", .eos = "</s>"},
+      text, kFuzzedFile, {{"bos_token", "<s>"}, {"eos_token", "</s>"}},
       {.statements = 10'000, .text = size_t{1} << 20, .work = 10'000, .kept = 5'000});
   if (!render.ok()) return RequireRefusal(render.status());
   const nlohmann::ordered_json call = {

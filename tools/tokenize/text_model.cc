@@ -22,8 +22,7 @@ bool IsFile(const fs::path& path) {
 
 // What tokenizer_config.json says.
 struct TokenizerConfig {
-  std::string bos;
-  std::string eos;
+  SpecialWords words;
   std::string chat_template;
 };
 
@@ -69,13 +68,17 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const fs::path& folder) {
   const absl::StatusOr<nlohmann::json> json =
       ParseJsonObject(*text, file, "expected a Hugging Face tokenizer_config.json");
   if (!json.ok()) return json.status();
-  absl::StatusOr<std::string> bos = TokenField(file, *json, "bos_token");
-  if (!bos.ok()) return bos.status();
-  absl::StatusOr<std::string> eos = TokenField(file, *json, "eos_token");
-  if (!eos.ok()) return eos.status();
+  TokenizerConfig config;
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    absl::StatusOr<std::string> word = TokenField(file, *json, name);
+    if (!word.ok()) return word.status();
+    if (!word->empty()) config.words[name] = *std::move(word);
+  }
   absl::StatusOr<std::string> chat = TemplateField(file, *json);
   if (!chat.ok()) return chat.status();
-  return TokenizerConfig{*std::move(bos), *std::move(eos), *std::move(chat)};
+  config.chat_template = *std::move(chat);
+  return config;
 }
 
 // Reads the template into `format`, where there is one.
@@ -93,8 +96,7 @@ absl::Status AddChatTemplate(const fs::path& folder, const std::string& given,
     name = file;
   }
   if (config.chat_template.empty()) return absl::OkStatus();
-  absl::StatusOr<ChatTemplate> parsed =
-      ParseChatTemplate(config.chat_template, name, {.bos = config.bos, .eos = config.eos});
+  absl::StatusOr<ChatTemplate> parsed = ParseChatTemplate(config.chat_template, name, config.words);
   if (!parsed.ok()) {
     // Data without conversations need none; those with them are told why.
     format->render_chat = [why = parsed.status()](const Conversation&) { return why; };
@@ -121,7 +123,7 @@ absl::StatusOr<TextModel> ReadTextModel(const std::string& path, const std::stri
   if (!config.ok()) return config.status();
   TextModel model;
   model.tokenizer = *std::move(tokenizer);
-  model.format = {.tokenizer = model.tokenizer.get(), .end = config->eos};
+  model.format = {.tokenizer = model.tokenizer.get(), .end = config->words["eos_token"]};
   absl::Status status =
       AddChatTemplate(file.parent_path(), chat_template, *std::move(config), &model.format);
   if (!status.ok()) return status;

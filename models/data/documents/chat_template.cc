@@ -1,6 +1,7 @@
 #include "models/data/documents/chat_template.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -78,13 +79,13 @@ class Chat {
                          ? Value{{"role", message.role}, {"content", message.content}}
                          : message.fields);
     }
-    absl::StatusOr<Rendered> rendered = template_.Render({{"messages", std::move(list)},
-                                                          {"bos_token", words_.bos},
-                                                          {"eos_token", words_.eos},
-                                                          {"tools", conversation.tools},
-                                                          {"documents", Value()},
-                                                          {"add_generation_prompt", prompt}},
-                                                         limits_);
+    std::map<std::string, Value> variables = {{"bos_token", ""}, {"eos_token", ""}};
+    for (const auto& [token, word] : words_) variables[token] = word;
+    variables["messages"] = std::move(list);
+    variables["tools"] = conversation.tools;
+    variables["documents"] = Value();
+    variables["add_generation_prompt"] = prompt;
+    absl::StatusOr<Rendered> rendered = template_.Render(std::move(variables), limits_);
     if (rendered.ok()) return rendered;
     return absl::Status(rendered.status().code(),
                         absl::StrCat(name_, ", chat template, ", rendered.status().message()));

@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_DATA_DOCUMENTS_CHAT_TEMPLATE_H_
 #define SLUICE_MODELS_DATA_DOCUMENTS_CHAT_TEMPLATE_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -10,10 +11,9 @@
 
 namespace sluice {
 
-struct SpecialWords {
-  std::string bos;
-  std::string eos;
-};
+// The special tokens that a template may name: "bos_token": "<s>". Without these two, bos_token and
+// eos_token are empty.
+using SpecialWords = std::map<std::string, std::string>;
 
 // What a template writes.
 struct ChatTemplate {

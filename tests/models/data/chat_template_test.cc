@@ -20,7 +20,8 @@ const std::vector<ChatMessage> kChat = {
 
 // What counts stands in brackets.
 std::string RenderConversation(const std::string& text, const Conversation& chat) {
-  const auto render = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
+  const auto render =
+      ParseChatTemplate(text, "t.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!render.ok()) return std::string(render.status().message());
   const auto pieces = render->chat(chat);
   if (!pieces.ok()) return std::string(pieces.status().message());
@@ -44,7 +45,8 @@ TEST(ChatTemplate, TurnsOfTheAssistantCountUpToTheirEnd) {
 
 // What a model is given to go on from.
 std::string RenderPrompt(const std::string& text, const std::vector<ChatMessage>& chat) {
-  const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
+  const auto parsed =
+      ParseChatTemplate(text, "t.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!parsed.ok()) return std::string(parsed.status().message());
   return parsed->prompt({.messages = chat}).value_or("refused");
 }
@@ -63,11 +65,20 @@ TEST(ChatTemplate, TakesNoMoreThanItsLimits) {
               HasSubstr("too much text"));
 }
 
+TEST(ChatTemplate, NamesSpecialTokensThatThereAre) {
+  const std::string text =
+      "{{ bos_token }}|{{ pad_token }}|{{ unk_token is defined }}|{{ eos_token is defined }}";
+  const auto parsed = ParseChatTemplate(text, "t.json", {{"pad_token", "<pad>"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->prompt({.messages = kChat}).value_or("refused"), "|<pad>|False|True");
+}
+
 TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
   const std::string text =
       "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</e>\n{% endfor %}"
       "{% if add_generation_prompt %}<assistant>{% endif %}";
-  const auto parsed = ParseChatTemplate(text, "t.json", {.bos = "<s>", .eos = "</s>"});
+  const auto parsed =
+      ParseChatTemplate(text, "t.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto pieces = parsed->chat({.messages = kChat});
   ASSERT_TRUE(pieces.ok()) << pieces.status();
