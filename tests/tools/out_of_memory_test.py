@@ -29,10 +29,12 @@ DONE, PEER_LOST, OUT_OF_MEMORY = 0, 5, 6
 SHAPE = '--layers 2 --dim 32 --heads 2 --seq 16 --dtype fp32 --micro-batch-size 2'
 
 
-def limited(kib=None, threads=None):
+def limited(kib=None, threads=None, group=None):
     """What to do in a child before the program starts."""
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if group is not None:
+            group.enter()
         if kib is not None:
             resource.setrlimit(resource.RLIMIT_AS, (kib * KIB, kib * KIB))
         if threads is not None:
@@ -80,14 +82,12 @@ def ladder(steps):
 class MemoryGroup:
     """A control group, as containers and batch jobs have one, whose processes may use `mib` MiB. PermissionError where there
     can be none."""
-    FILES = {'cgroup': 'memory.limit_in_bytes', 'cgroup2': 'memory.max'}  # the kinds of file system, versions 1 and 2
-
     def __init__(self, mib):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='sluice-', dir=self.above()))
         try:
-            limit = self.folder / self.FILES['cgroup2']
-            if not limit.exists():
-                limit = self.folder / self.FILES['cgroup']
+            limit = self.folder / 'memory.max'
+            if not limit.exists():  # version 1
+                limit = self.folder / 'memory.limit_in_bytes'
             limit.write_text(str(mib << 20))
         except OSError as error:
             self.folder.rmdir()
@@ -103,7 +103,6 @@ class MemoryGroup:
         raise PermissionError('there are no control groups of memory')
 
     def enter(self):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         (self.folder / 'cgroup.procs').write_text(str(os.getpid()))
 
     def close(self):
@@ -188,11 +187,6 @@ class OutOfMemory(unittest.TestCase):
                     self.assertIn(ended[1 - short][0], (OUT_OF_MEMORY, PEER_LOST) if failed else (DONE,), said)
                     self.assertEqual(failed, 'sluice: ' in said, said)
 
-    def in_group(self, group, arguments):
-        return subprocess.Popen([BINARY, *f'train --data {self.data} --dim 768 --heads 12 --seq 16 --dtype fp32 '
-                                 f'--micro-batches 1 --steps 1 --eval-micro-batches 1 {arguments}'.split()], preexec_fn=group.enter,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def test_limit_of_a_container(self):
         """Linux kills a process that uses more than its group may, so the run must not begin."""
         try:
@@ -200,17 +194,19 @@ class OutOfMemory(unittest.TestCase):
         except OSError as error:
             self.skipTest(f'cannot make a control group: {error}')
         self.addCleanup(group.close)
+        train = (f'train --data {self.data} --dim 768 --heads 12 --seq 16 --dtype fp32 --micro-batches 1 --steps 1 '
+                 '--eval-micro-batches 1')
         said = (r'GiB are needed and the memory limit of this process \(a container\'s or a job\'s\) leaves 0\.\d\d GiB '
                 'available')
         for blocks, expected in ((1, DONE), (12, OUT_OF_MEMORY)):
-            code, err = finish(self.in_group(group, f'--layers {blocks}'))
+            code, err = finish(start(f'{train} --layers {blocks}', group=group))
             self.check(code, err, codes=(expected,))
             if expected == OUT_OF_MEMORY:
                 self.assertRegex(err, rf'1\.\d\d {said}')
         # Each of two processes has room for itself, but not for both.
         port = free_port()
-        ranks = [self.in_group(group, f'--layers 6 --stages 2 --rank {rank} --world-size 2 --master-addr 127.0.0.1 '
-                                      f'--master-port {port} --timeout 20s') for rank in (0, 1)]
+        ranks = [start(f'{train} --layers 6 --stages 2 --rank {rank} --world-size 2 --master-addr 127.0.0.1 '
+                       f'--master-port {port} --timeout 20s', group=group) for rank in (0, 1)]
         ended = [finish(rank) for rank in ranks]
         self.assertEqual([code for code, _ in ended], [OUT_OF_MEMORY] * 2, ended)
         self.assertRegex(ended[0][1] + ended[1][1], rf'0\.[67]\d {said}')
