@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// The sum of what the ranks of this rank's machine call it with, below 2^53; of this rank alone where
-// the machine does not say what it is. All ranks of the group must call it. Errors are the
+// The sum of what the ranks of this rank's machine call it with, below 2^53; of this rank alone
+// where the machine does not say what it is. All ranks of the group must call it. Errors are the
 // communicator's.
 absl::StatusOr<int64_t> SumOverMachine(Communicator& group, int64_t mine, Instant deadline,
                                        const MachineProcess& self = ThisMachineProcess());

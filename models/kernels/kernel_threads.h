@@ -4,10 +4,10 @@
 namespace sluice {
 
 // Number of threads that kernels made or run by this thread use, until the end of the scope.
-// From the first one on, handlers of signals that come to this thread run on a stack of their own if
-// they ask for it (SA_ONSTACK), which those of any program that computes have to: oneDNN's products
-// for processors without AVX-512 use the stack pointer as a pointer into their operands, and the
-// kernel would write a handler's frame over whatever lies below.
+// From the first one on, handlers of signals that come to this thread run on a stack of their own
+// if they ask for it (SA_ONSTACK), which those of any program that computes have to: products of
+// oneDNN for processors without AVX-512 use the stack pointer as a pointer into their operands, and
+// the kernel would write a handler's frame over whatever lies below.
 class KernelThreads {
  public:
   explicit KernelThreads(int threads);

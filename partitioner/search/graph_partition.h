@@ -24,9 +24,9 @@ namespace sluice {
 // last 1. (PipeDream's --use_memory_constraint counts one fewer, and a copy of the weights with
 // each; it does not count gradients and moments.)
 // Over all cuts of the graph that is proved: the lower bound is the bottleneck, unless the search
-// was stopped before. A graph with more cuts than `request.cut_limits.all` is cut along some of them
-// (ListSomeCuts), first around the best partition along the order of the file, then around the best
-// one found, as long as that helps; the bound is what the nodes alone prove (LeastBottleneck).
+// was stopped before. A graph with more cuts than `request.cut_limits.all` is cut along some of
+// them (ListSomeCuts), first around the best partition along the order of the file, then around the
+// best one found, as long as that helps; the bound is what the nodes alone prove (LeastBottleneck).
 // InvalidArgument when there are fewer nodes than stages needed, more devices than replicas of so
 // many cuts can be searched for, or a count, bandwidth or memory below what makes sense;
 // FailedPrecondition when nothing fits in the memory, with the least memory that works and the

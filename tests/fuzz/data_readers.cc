@@ -125,8 +125,8 @@ void TryMegatronIndex(absl::string_view text) {
   }
 }
 
-// With limits that are soon reached: otherwise a few inputs that take a second each would be most of
-// a search.
+// With limits that are soon reached: otherwise a few inputs that take a second each would be most
+// of a search.
 void TryChatTemplate(absl::string_view text) {
   const auto render = ParseChatTemplate(
       text, kFuzzedFile, {{"bos_token", "<s>"}, {"eos_token", "</s>"}},

@@ -17,7 +17,7 @@ struct TextModel {
 };
 
 // The tokenizer.json that `path` names or that is in the folder `path`, and, where they are beside
-// it, tokenizer_config.json (`eos_token`, `chat_template`) and chat_template.jinja, which comes
+// it, tokenizer_config.json (special tokens, `chat_template`) and chat_template.jinja, which comes
 // first. `chat_template`: a file with a template instead; empty: none. InvalidArgument names the
 // file and the field.
 absl::StatusOr<TextModel> ReadTextModel(const std::string& path, const std::string& chat_template);
