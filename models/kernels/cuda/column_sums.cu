@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "models/kernels/cuda/column_sums.cuh"
 #include "models/kernels/cuda/dispatch.h"
 #include "models/kernels/cuda/functions.h"
@@ -29,7 +31,8 @@ void ColumnSums(Stream stream, DType dtype, int64_t rows, int64_t columns, const
 void AddParts(Stream stream, int64_t count, int64_t columns, const float* parts, float* sums,
               bool accumulate) {
   if (columns == 0) return;
-  Launch("sums of parts", stream, Blocks(columns, kWarp), kAddWarps * kWarp, AddPartsKernel, count,
+  const auto warps = static_cast<unsigned>(std::clamp<int64_t>(count, 1, kAddWarps));
+  Launch("sums of parts", stream, Blocks(columns, kWarp), warps * kWarp, AddPartsKernel, count,
          columns, parts, sums, accumulate);
 }
 

@@ -88,7 +88,8 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
 }
 static_assert(kColumnThreads == kWarpPart);  // a thread for each column in the end
 
-// A block takes kWarp columns, its warps share the parts.
+// A block takes kWarp columns, its warps share the parts. They are kAddWarps, or one per part where
+// there are fewer parts: the same bits, as a warp without a part would add +0.
 __global__ void __launch_bounds__(kAddWarps* kWarp)
     AddPartsKernel(int64_t count, int64_t columns, const float* parts, float* sums,
                    bool accumulate) {
@@ -105,7 +106,9 @@ __global__ void __launch_bounds__(kAddWarps* kWarp)
   if (warp != 0 || column >= columns) return;
   float total = of_warp[0][lane];
 #pragma unroll
-  for (int w = 1; w < kAddWarps; ++w) total += of_warp[w][lane];
+  for (int w = 1; w < kAddWarps; ++w) {
+    if (w < count) total += of_warp[w][lane];
+  }
   sums[column] = accumulate ? sums[column] + total : total;
 }
 

@@ -119,13 +119,13 @@ class CudnnAttention : public Attention {
         shape_.batch * shape_.seq *
         std::max({shape_.q_stride, shape_.kv_stride, shape_.heads * shape_.width * 2}) *
         SizeOf(DType::kBFloat16));
-    cuda::Rehearse(queue, workspace_.backward + tensor_bytes, [&](std::byte* memory) {
-      std::byte* const tensor = memory + workspace_.backward;
-      auto* const lse = reinterpret_cast<float*>(tensor);
-      const AttentionInput in = {.q = tensor, .k = tensor, .v = tensor};
-      Forward(stream, in, tensor, lse, memory);
-      Backward(stream, in, tensor, lse, tensor, tensor, tensor, tensor, memory);
-    });
+    cuda::Rehearse(queue, workspace_.backward, tensor_bytes,
+                   [&](std::byte* workspace, std::byte* tensor) {
+                     auto* const lse = reinterpret_cast<float*>(tensor);
+                     const AttentionInput in = {.q = tensor, .k = tensor, .v = tensor};
+                     Forward(stream, in, tensor, lse, workspace);
+                     Backward(stream, in, tensor, lse, tensor, tensor, tensor, tensor, workspace);
+                   });
   }
 
   bool Ready(const AttentionInput& in, bool aligned) {

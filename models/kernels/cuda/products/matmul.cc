@@ -68,13 +68,11 @@ void Matmul::Rehearse(Stream stream) {
   const cudaStream_t queue = Queue(stream);
   const absl::StatusOr<bool> available = Available();
   if (!available.ok() || !*available || !IsFirst(plan_->handle, shape_)) return;
-  const size_t bytes =
-      kMatmulWorkspace + static_cast<size_t>(LargestBytes(shape_)) + kScratchAlignment;
-  cuda::Rehearse(queue, bytes, [&](std::byte* memory) {
-    std::byte* const place = memory + kMatmulWorkspace;
-    RunOn(stream, memory, place, place);
+  const size_t bytes = static_cast<size_t>(LargestBytes(shape_)) + kScratchAlignment;
+  cuda::Rehearse(queue, kMatmulWorkspace, bytes, [&](std::byte* workspace, std::byte* tensor) {
+    RunOn(stream, workspace, tensor, tensor);
     // One algorithm has two kernels: for what is added where it lies, and for what lies elsewhere.
-    if (shape_.adds) RunOn(stream, memory, place, place + kScratchAlignment);
+    if (shape_.adds) RunOn(stream, workspace, tensor, tensor + kScratchAlignment);
   });
 }
 

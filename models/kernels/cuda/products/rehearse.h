@@ -12,15 +12,18 @@
 
 namespace sluice::cuda {
 
-// Lets `run` queue kernels on separate memory full of zeros, and waits for them, so that they are
-// loaded: loading one waits for everything that the GPU runs, also for a message that is awaited
-// there. Where no memory is left for it the device has failed, since a run could then wait for
-// itself.
-inline void Rehearse(cudaStream_t queue, size_t bytes, absl::FunctionRef<void(std::byte*)> run) {
-  absl::StatusOr<SeparateMemory> memory = AllocateSeparately(bytes, "loading kernels");
+// Lets `run` queue kernels on separate memory, a workspace and tensors full of zeros, and waits for
+// them, so that they are loaded: loading one waits for everything that the GPU runs, also for a
+// message that is awaited there. Where no memory is left for it the device has failed, since a run
+// could then wait for itself.
+inline void Rehearse(cudaStream_t queue, size_t workspace_bytes, size_t tensor_bytes,
+                     absl::FunctionRef<void(std::byte* workspace, std::byte* tensors)> run) {
+  absl::StatusOr<SeparateMemory> memory =
+      AllocateSeparately(workspace_bytes + tensor_bytes, "loading kernels");
   if (!memory.ok()) return NoteCudaFailure(memory.status());
-  (void)cudaMemsetAsync(memory->get(), 0, bytes, queue);
-  run(memory->get());
+  std::byte* const tensors = memory->get() + workspace_bytes;
+  (void)cudaMemsetAsync(tensors, 0, tensor_bytes, queue);
+  run(memory->get(), tensors);
   (void)cudaStreamSynchronize(queue);
   memory->reset();
   NoteLastCudaError("loading kernels");
