@@ -128,7 +128,7 @@ cudaError_t cudaMemset(void* to, int value, size_t bytes) {
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  Enqueue(StateOf(stream), [=] { std::memset(to, value, bytes); });
+  Enqueue(StateOf(stream), [=] { Set(to, value, bytes); });
   return cudaSuccess;
 }
 

@@ -87,7 +87,34 @@ void Unmap(void* memory) {
   all.sizes.erase(mapped);
 }
 
+bool IsInMapping(const void* memory) {
+  Mappings& all = AllMappings();
+  const std::lock_guard lock(all.mutex);
+  auto behind = all.sizes.upper_bound(const_cast<void*>(memory));
+  if (behind == all.sizes.begin()) return false;
+  --behind;
+  return static_cast<const char*>(memory) < static_cast<char*>(behind->first) + behind->second;
+}
+
 }  // namespace
+
+// Whole pages of zeros are the kernel's until they are written, as those of poison are.
+void Set(void* memory, int value, size_t bytes) {
+  auto* const begin = static_cast<char*>(memory);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = (page - reinterpret_cast<uintptr_t>(memory) % page) % page;
+  if (value != 0 || !IsMapped(bytes) || !IsInMapping(memory)) {
+    std::memset(begin, value, bytes);
+    return;
+  }
+  const size_t pages = (bytes - before) / page * page;
+  std::memset(begin, 0, before);
+  std::memset(begin + before + pages, 0, bytes - before - pages);
+  if (mmap(begin + before, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS,
+           -1, 0) == MAP_FAILED) {
+    Stop("memory cannot be mapped");
+  }
+}
 
 Gpu::Gpu(int number)
     : device({.seed = static_cast<uint64_t>(number) + 1,

@@ -99,7 +99,7 @@ class FakeDevice::Worker {
       work();
       lock.lock();
       busy_ = false;
-      changed_.notify_all();
+      if (queue_.empty()) changed_.notify_all();  // whoever waits waits for all of it
     }
   }
 

@@ -70,6 +70,9 @@ class Block {
 
   void Run(Place place, const std::function<void()>& body);
 
+  // Of the current thread: until the warp goes on.
+  void WaitAt(std::string_view place);
+
   Thread& current() { return *current_; }
   std::byte* shared() { return start_; }
   size_t shared_bytes() const { return bytes_; }
@@ -86,6 +89,7 @@ class Block {
 
   std::string_view RunWarp(size_t warp);
   void CheckTogether(size_t warp);
+  Fiber* NextLane();
 
   std::minstd_rand random_;
   std::vector<std::byte> shared_;
@@ -93,14 +97,31 @@ class Block {
   size_t bytes_;
   std::vector<std::unique_ptr<Thread>> threads_;
   Thread* current_ = nullptr;
+  std::vector<Thread*> turn_;  // the lanes of the warp that have not had theirs; the last is next
 };
 
 void Block::CheckTogether(size_t warp) {
   const std::string_view place = threads_[warp * kLanes]->waits_at;
   for (size_t lane = 1; lane < kLanes; ++lane) {
     const std::string_view other = threads_[warp * kLanes + lane]->waits_at;
-    if (other != place) Stop("lanes of a warp part ways:", place, other);
+    if (other.data() != place.data() && other != place)
+      Stop("lanes of a warp part ways:", place, other);
   }
+}
+
+Fiber* Block::NextLane() {
+  if (turn_.empty()) return nullptr;
+  current_ = turn_.back();
+  turn_.pop_back();
+  return &current_->fiber;
+}
+
+// From lane to lane, as each change of stacks takes time.
+void Block::WaitAt(std::string_view place) {
+  Thread& thread = *current_;
+  thread.waits_at = place;
+  Fiber* const next = NextLane();
+  next == nullptr ? thread.fiber.Yield() : thread.fiber.SwitchTo(*next);
 }
 
 // Until all lanes are at the barrier or at their end; returns which.
@@ -108,11 +129,8 @@ std::string_view Block::RunWarp(size_t warp) {
   const std::unique_ptr<Thread>* const lanes = &threads_[warp * kLanes];
   const std::vector<size_t> order = Shuffled(kLanes);
   for (;;) {
-    for (const size_t lane : order) {
-      current_ = lanes[lane].get();
-      current_->fiber.Resume();
-      if (current_->fiber.done()) current_->waits_at = kEnd;
-    }
+    for (const size_t lane : order) turn_.push_back(lanes[lane].get());
+    NextLane()->Resume();
     CheckTogether(warp);
     const std::string_view place = lanes[0]->waits_at;
     if (place == kBarrier || place == kEnd) return place;
@@ -123,13 +141,18 @@ std::string_view Block::RunWarp(size_t warp) {
 }
 
 void Block::Run(Place place, const std::function<void()>& body) {
+  const Fiber::Body run = [&] {
+    body();
+    current_->waits_at = kEnd;
+    return NextLane();
+  };
   std::memset(start_, kPoison, bytes_);
   for (size_t i = 0; i < threads_.size(); ++i) {
     place.thread = static_cast<int>(i);
     threads_[i]->place = place;
     threads_[i]->copies.clear();
     threads_[i]->groups = 0;
-    threads_[i]->fiber.Start(body);
+    threads_[i]->fiber.Start(run);
   }
   for (bool ended = false; !ended;) {
     std::string_view reached;
@@ -143,12 +166,6 @@ void Block::Run(Place place, const std::function<void()>& body) {
 }
 
 Block* running = nullptr;
-
-void YieldAt(std::string_view place) {
-  Thread& thread = running->current();
-  thread.waits_at = place;
-  thread.fiber.Yield();
-}
 
 }  // namespace
 
@@ -180,10 +197,10 @@ void MeetWarp(std::string_view name, void* operand, void (*work)(Operands)) {
   Thread& thread = running->current();
   thread.operand = operand;
   thread.work = work;
-  YieldAt(name);
+  running->WaitAt(name);
 }
 
-void MeetBlock() { YieldAt(kBarrier); }
+void MeetBlock() { running->WaitAt(kBarrier); }
 
 void CopyLater(std::byte* to, const void* from, size_t bytes, bool zero) {
   const Copy copy = {to, from, bytes, zero, running->current().groups};

@@ -1,8 +1,6 @@
 #ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 #define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -14,39 +12,43 @@ namespace sluice::emulation {
 // change of stacks.
 class Fiber {
  public:
+  // Says at its end which fiber goes on; null: whoever resumed.
+  using Body = std::function<Fiber*()>;
+
   Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Makes `body`, which has to live until it is done, what the next Resume begins with; the former
-  // one is done, or never began.
-  void Start(const std::function<void()>& body);
-  // Runs until the body yields or returns.
+  // Makes `body`, which has to live until it ends, what runs next; the former one has ended, or
+  // never began.
+  void Start(const Body& body);
+  // Runs until a fiber yields, or ends and names no other.
   void Resume();
   // From the body: back to whoever resumed.
   void Yield();
-  bool done() const { return done_; }
+  // From the body: goes on with `next`, which began or was started.
+  void SwitchTo(Fiber& next);
 
  private:
   static void Enter();
   void Run();
+  // What comes after the change to this fiber's stack.
+  static void Arrive(void* fake);
+  // These do not return, which AddressSanitizer is not told: it would forget what it knows of a stack
+  // that is left for a moment.
+  [[gnu::no_sanitize_address, gnu::noinline]] void Go();
   // Goes on where `buffer` was set, which must be in another function.
-  [[noreturn, gnu::noinline]] static void Jump(void** buffer) { __builtin_longjmp(buffer, 1); }
+  [[gnu::no_sanitize_address, gnu::noinline]] static void Jump(void** buffer) {
+    __builtin_longjmp(buffer, 1);
+  }
 
   static constexpr size_t kStackBytes = 256 << 10;
   static constexpr size_t kColours = 61, kColourBytes = 1088;
   const std::unique_ptr<char[]> stack_;
   size_t stack_bytes_;
-  const std::function<void()>* body_ = nullptr;
-  // Makes the stack's first frame; from then on the compiler's own jumps do: unlike swapcontext they
-  // ask nothing of the kernel, and unlike longjmp they have no signals and no clean-ups to look after.
-  ucontext_t first_ = {};
+  const Body* body_ = nullptr;
   bool entered_ = false;
   void* own_[5] = {};
-  void* caller_[5] = {};
-  const void* caller_stack_ = nullptr;
-  size_t caller_stack_bytes_ = 0;
-  bool done_ = true;
 };
 
 }  // namespace sluice::emulation
