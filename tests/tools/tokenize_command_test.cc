@@ -1,6 +1,7 @@
 // `sluice tokenize`: what it prints and writes, and how it refuses.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -104,6 +105,38 @@ TEST_F(TokenizeCommandTest, ReadsStandardInput) {
 
 TEST_F(TokenizeCommandTest, AnEmptyTextHasOnlySpecialTokens) {
   EXPECT_EQ(Tokenize(absl::StrCat(llama_, " --data -")).out, "1 2\n");
+}
+
+// As transformers takes them: of several templates "tool_use" where a conversation has tools, and
+// files before what tokenizer_config.json says.
+TEST_F(TokenizeCommandTest, TakesTheTemplateForToolsWhereThereAreSome) {
+  Write("tokenizer.json", R"({"model":{"vocab":{"a":0,"b":1,"c":2,"d":3,"x":4},"merges":[]}})");
+  const std::string plain = Write("plain.jsonl", R"({"messages":[{"role":"user","content":"x"}]})");
+  const std::string tools = Write(
+      "tools.jsonl", R"({"tools":[{"name":"f"}],"messages":[{"role":"user","content":"x"}]})");
+  const auto tokens = [&](const std::string& data) {
+    const ProcessResult result =
+        Tokenize(absl::StrCat("--tokenizer ", folder_.path(), " --chat --json --data ", data));
+    return result.exit_code == kExitDone
+               ? nlohmann::json::parse(result.out)["documents"][0]["tokens"].dump()
+               : result.err;
+  };
+  Write("tokenizer_config.json", R"({"chat_template":[
+      {"name":"default","template":"a{{ messages[0].content }}"},
+      {"name":"tool_use","template":"{% if tools %}b{% endif %}{{ messages[0].content }}"}]})");
+  EXPECT_EQ(tokens(plain), "[0,4]");
+  EXPECT_EQ(tokens(tools), "[1,4]");
+  std::filesystem::create_directory(folder_ / "additional_chat_templates");
+  Write("additional_chat_templates/tool_use.jinja", "{% if tools %}d{% endif %}");
+  EXPECT_EQ(tokens(tools), "[3]");
+  EXPECT_THAT(tokens(plain), HasSubstr("tool_use.jinja, chat template, is for conversations with "
+                                       "tools, and there is no other"));
+  Write("chat_template.jinja", "c{{ messages[0].content }}");
+  EXPECT_EQ(tokens(plain), "[2,4]");
+  EXPECT_EQ(tokens(tools), "[3]");
+  Write("additional_chat_templates/tool_use.jinja", "{{");
+  EXPECT_EQ(tokens(plain), "[2,4]");
+  EXPECT_THAT(tokens(tools), HasSubstr("tool_use.jinja, chat template, line 1"));
 }
 
 TEST_F(TokenizeCommandTest, RefusesInOneLine) {

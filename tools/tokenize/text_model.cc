@@ -1,6 +1,7 @@
 #include "tools/tokenize/text_model.h"
 
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,10 +21,22 @@ bool IsFile(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// A template, and how messages name it.
+struct TemplateText {
+  std::string text;
+  std::string name;
+};
+
+// The templates of a folder, by their names ("default", "tool_use").
+using Templates = std::map<std::string, TemplateText>;
+
+constexpr char kDefault[] = "default";
+constexpr char kToolUse[] = "tool_use";
+
 // What tokenizer_config.json says.
 struct TokenizerConfig {
   SpecialWords words;
-  std::string chat_template;
+  Templates templates;
 };
 
 absl::Status FieldError(const std::string& file, absl::string_view field,
@@ -44,19 +57,23 @@ absl::StatusOr<std::string> TokenField(const std::string& file, const nlohmann::
   return FieldError(file, name, *field, "a text, or an object with its 'content'");
 }
 
-// A template, or of several named ones that named "default".
-absl::StatusOr<std::string> TemplateField(const std::string& file, const nlohmann::json& config) {
+// A template, or several named ones.
+absl::StatusOr<Templates> TemplatesField(const std::string& file, const nlohmann::json& config) {
   const auto field = config.find("chat_template");
-  if (field == config.end() || field->is_null()) return "";
-  if (field->is_string()) return field->get<std::string>();
-  if (field->is_array()) {
-    for (const nlohmann::json& entry : *field) {
-      if (entry.is_object() && entry.value("name", nlohmann::json()) == "default" &&
-          entry.contains("template") && entry.at("template").is_string()) {
-        return entry.at("template").get<std::string>();
-      }
-    }
+  if (field == config.end() || field->is_null()) return Templates();
+  if (field->is_string()) return Templates{{kDefault, {field->get<std::string>(), file}}};
+  Templates templates;
+  const auto has = [](const nlohmann::json& entry, const char* name) {
+    return entry.is_object() && entry.contains(name) && entry.at(name).is_string();
+  };
+  for (const nlohmann::json& entry : field->is_array() ? *field : nlohmann::json::array()) {
+    if (!has(entry, "name") || !has(entry, "template")) continue;
+    const std::string name = entry.at("name").get<std::string>();
+    if (name != kDefault && name != kToolUse) continue;
+    templates[name] = {entry.at("template").get<std::string>(),
+                       absl::StrCat(file, ", '", name, "'")};
   }
+  if (!templates.empty()) return templates;
   return FieldError(file, "chat_template", *field, "a text, or a list with one named 'default'");
 }
 
@@ -75,37 +92,71 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const fs::path& folder) {
     if (!word.ok()) return word.status();
     if (!word->empty()) config.words[name] = *std::move(word);
   }
-  absl::StatusOr<std::string> chat = TemplateField(file, *json);
-  if (!chat.ok()) return chat.status();
-  config.chat_template = *std::move(chat);
+  absl::StatusOr<Templates> templates = TemplatesField(file, *json);
+  if (!templates.ok()) return templates.status();
+  config.templates = *std::move(templates);
   return config;
 }
 
-// Reads the template into `format`, where there is one.
-absl::Status AddChatTemplate(const fs::path& folder, const std::string& given,
-                             TokenizerConfig config, TextFormat* format) {
-  std::string name = (folder / "tokenizer_config.json").string();
-  std::string file = given;
-  if (file.empty() && IsFile(folder / "chat_template.jinja")) {
-    file = (folder / "chat_template.jinja").string();
-  }
-  if (!file.empty()) {
-    absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
+absl::StatusOr<Templates> GivenTemplate(const std::string& file) {
+  absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
+  if (!text.ok()) return text.status();
+  return Templates{{kDefault, {*std::move(text), file}}};
+}
+
+// The templates that are files by themselves; as in transformers, those of the configuration do not
+// count where there are any.
+absl::StatusOr<Templates> TemplateFiles(const fs::path& folder) {
+  const fs::path more = folder / "additional_chat_templates";
+  Templates templates;
+  for (const auto& [name, path] : {std::pair(kDefault, folder / "chat_template.jinja"),
+                                   std::pair(kToolUse, more / "tool_use.jinja")}) {
+    if (!IsFile(path)) continue;
+    absl::StatusOr<std::string> text = ReadWholeFile(path.string(), kMostTextBytes);
     if (!text.ok()) return text.status();
-    config.chat_template = *std::move(text);
-    name = file;
+    templates[name] = {*std::move(text), path.string()};
   }
-  if (config.chat_template.empty()) return absl::OkStatus();
-  absl::StatusOr<ChatTemplate> parsed = ParseChatTemplate(config.chat_template, name, config.words);
-  if (!parsed.ok()) {
-    // Data without conversations need none; those with them are told why.
-    format->render_chat = [why = parsed.status()](const Conversation&) { return why; };
-    format->render_prompt = [why = parsed.status()](const Conversation&) { return why; };
-    return absl::OkStatus();
-  }
-  format->render_chat = std::move(parsed->chat);
-  format->render_prompt = std::move(parsed->prompt);
-  return absl::OkStatus();
+  return templates;
+}
+
+ChatTemplate Failing(const absl::Status& why) {
+  return {.chat = [why](const Conversation&) { return why; },
+          .prompt = [why](const Conversation&) { return why; }};
+}
+
+// A template that cannot be read is an error of the conversations that need it: data without them
+// need none.
+ChatTemplate Parsed(const TemplateText& text, const SpecialWords& words) {
+  absl::StatusOr<ChatTemplate> parsed = ParseChatTemplate(text.text, text.name, words);
+  return parsed.ok() ? *std::move(parsed) : Failing(parsed.status());
+}
+
+ChatTemplate OnlyForTools(const std::string& name) {
+  return Failing(absl::InvalidArgumentError(
+      absl::StrCat(name,
+                   ", chat template, is for conversations with tools, and there is no other; "
+                   "expected one named 'default'")));
+}
+
+// Takes the template "tool_use", where there is one, for conversations that come with tools, as
+// transformers does.
+void AddChatTemplates(Templates templates, const SpecialWords& words, TextFormat* format) {
+  std::erase_if(templates, [](const auto& named) { return named.second.text.empty(); });
+  if (templates.empty()) return;
+  const auto standard = templates.find(kDefault), tools = templates.find(kToolUse);
+  const bool has_tools = tools != templates.end();
+  const ChatTemplate plain = standard != templates.end() ? Parsed(standard->second, words)
+                                                         : OnlyForTools(tools->second.name);
+  const ChatTemplate with_tools = has_tools ? Parsed(tools->second, words) : plain;
+  const auto of = [](const Conversation& conversation, const auto& one, const auto& other) {
+    return conversation.tools.is_null() ? one(conversation) : other(conversation);
+  };
+  format->render_chat = [=](const Conversation& chat) {
+    return of(chat, plain.chat, with_tools.chat);
+  };
+  format->render_prompt = [=](const Conversation& chat) {
+    return of(chat, plain.prompt, with_tools.prompt);
+  };
 }
 
 }  // namespace
@@ -124,9 +175,11 @@ absl::StatusOr<TextModel> ReadTextModel(const std::string& path, const std::stri
   TextModel model;
   model.tokenizer = *std::move(tokenizer);
   model.format = {.tokenizer = model.tokenizer.get(), .end = config->words["eos_token"]};
-  absl::Status status =
-      AddChatTemplate(file.parent_path(), chat_template, *std::move(config), &model.format);
-  if (!status.ok()) return status;
+  absl::StatusOr<Templates> templates =
+      chat_template.empty() ? TemplateFiles(file.parent_path()) : GivenTemplate(chat_template);
+  if (!templates.ok()) return templates.status();
+  AddChatTemplates(templates->empty() ? config->templates : *templates, config->words,
+                   &model.format);
   return model;
 }
 

@@ -17,9 +17,10 @@ struct TextModel {
 };
 
 // The tokenizer.json that `path` names or that is in the folder `path`, and, where they are beside
-// it, tokenizer_config.json (special tokens, `chat_template`) and chat_template.jinja, which comes
-// first. `chat_template`: a file with a template instead; empty: none. InvalidArgument names the
-// file and the field.
+// it, tokenizer_config.json (special tokens, `chat_template`), chat_template.jinja and
+// additional_chat_templates/tool_use.jinja, which come first. Of several templates, conversations
+// that have tools take "tool_use". `chat_template`: a file with a template instead; empty: none.
+// InvalidArgument names the file and the field.
 absl::StatusOr<TextModel> ReadTextModel(const std::string& path, const std::string& chat_template);
 
 // The tokenizer.json of a model that is given as a folder or as its config.json; empty where there

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -57,8 +58,16 @@ class NewFolder {
   }
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& name) {
-    files_.push_back(fs::path(path_) / name);
-    return FileWriter::Create(files_.back().string());
+    const fs::path file = fs::path(path_) / name;
+    if (const std::string within = FolderOfKeptFile(name); !within.empty()) {
+      std::error_code error;
+      if (fs::create_directory(file.parent_path(), error)) {
+        files_.push_front(file.parent_path());
+      }
+      if (error) return absl::InvalidArgumentError(Wrong(error.message()));
+    }
+    files_.push_front(file);
+    return FileWriter::Create(file.string());
   }
 
   absl::Status Write(const std::string& name, const std::string& text) {
@@ -77,7 +86,7 @@ class NewFolder {
 
   const std::string path_;
   bool made_ = false, kept_ = false;
-  std::vector<fs::path> files_;
+  std::deque<fs::path> files_;  // and the folders that some of them are in, behind these
 };
 
 class Merger {

@@ -57,6 +57,14 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
 
 CheckpointFolder::~CheckpointFolder() { ClearOwnFolder(directory_); }
 
+absl::Status CheckpointFolder::MakeFolderOf(const std::string& file) const {
+  const std::string within = FolderOfKeptFile(file);
+  if (within.empty()) return absl::OkStatus();
+  const std::string folder = (fs::path(path()) / within).string();
+  if (disk::MakeFolder(folder) == 0 || errno == EEXIST) return absl::OkStatus();
+  return FileError(errno, absl::StrCat("cannot create ", folder));
+}
+
 absl::Status CheckpointFolder::WriteTexts(const RunState& state,
                                           std::map<std::string, FileRecord> files) const {
   const fs::path folder = path();
@@ -67,6 +75,7 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
   config.key() = ConfigFileOf(files);
   texts.insert(std::move(config));
   for (const auto& [name, content] : texts) {
+    if (absl::Status status = MakeFolderOf(name); !status.ok()) return status;
     const absl::StatusOr<FileRecord> record = WriteTextFile((folder / name).string(), content);
     if (!record.ok()) return record.status();
     files[name] = *record;

@@ -62,7 +62,7 @@ absl::Status CheckListed(const fs::path& path, const std::map<std::string, FileR
     if (!files.contains(name)) return Damaged(path, absl::StrCat("does not list ", name));
   }
   for (const auto& [name, record] : files) {
-    if (!IsPlainFileName(name)) {
+    if (!IsPlainFileName(name) && !IsKeptFile(name)) {
       return absl::InvalidArgumentError(absl::StrCat(path.string(), " lists ", ShowJson(name),
                                                      ", which is not a file of its folder"));
     }
@@ -303,10 +303,8 @@ absl::StatusOr<bool> HasCheckpoint(const std::string& path) {
 absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint) {
   ModelFiles files;
   files.origin = OriginOf(checkpoint.state.more);
-  std::vector<std::string> names = KeptFileNames();
-  names.insert(names.end(), {kConfigFile, kBaseConfigFile});
   for (const std::string& name : checkpoint.files) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!IsKeptFile(name) && name != kConfigFile && name != kBaseConfigFile) continue;
     absl::StatusOr<std::string> text = ReadModelFile((fs::path(checkpoint.path) / name).string());
     if (!text.ok()) return text.status();
     files.texts[name == kBaseConfigFile ? kConfigFile : name] = *std::move(text);

@@ -3,10 +3,10 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace sluice {
 
@@ -14,15 +14,21 @@ namespace sluice {
 // config.json, the tokenizer's, and what transformers generates with. They are in memory, so that
 // neither the folder that they come from need stay, nor a checkpoint that is removed.
 struct ModelFiles {
-  std::string origin;                        // that folder, for people
-  std::map<std::string, std::string> texts;  // by name; config.json is not there for a preset
+  std::string origin;  // that folder, for people
+  // By name; config.json is not there for a preset. "FOLDER/NAME" is in a folder of the model's.
+  std::map<std::string, std::string> texts;
 };
 
-// The names that are kept beside config.json.
-const std::vector<std::string>& KeptFileNames();
+// Whether a file of that name is kept beside config.json: the tokenizer's files, the templates
+// chat_template.jinja and additional_chat_templates/NAME.jinja, and generation_config.json.
+bool IsKeptFile(absl::string_view name);
 
-// Adds to `files` those of `folder` that KeptFileNames has and `files` lacks. Errors, which name
-// the file, are those of reading one that is there.
+// The name of the folder that a kept file is in, within the model's; "" of one that is in that
+// itself, or that is none.
+std::string FolderOfKeptFile(absl::string_view name);
+
+// Adds to `files` what `folder` has of these and `files` lacks. Errors, which name the file, are
+// those of reading one that is there.
 absl::Status AddKeptFiles(const std::string& folder, ModelFiles* files);
 
 // Where the files come from, as the `more` of a checkpoint's state says it; "" where it does not.

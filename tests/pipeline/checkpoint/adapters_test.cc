@@ -206,12 +206,16 @@ TEST_F(AdaptersTest, MergedFoldersHaveTheTypesAndFilesOfTheBase) {
     SCOPED_TRACE(dtype);
     std::filesystem::remove_all(folder_ / "merged");
     WriteBase(dtype);
+    const std::string tools = "additional_chat_templates/tool_use.jinja";
+    std::filesystem::create_directories(folder_ / "base/additional_chat_templates");
+    WriteBytes(folder_ / absl::StrCat("base/", tools), "{{ tools }}");
     WriteAdapter();
     const absl::StatusOr<MergedModel> merged = Merge();
     ASSERT_TRUE(merged.ok()) << merged.status();
     EXPECT_EQ(2 * merged->maps, static_cast<int64_t>(names_.size()));
     EXPECT_EQ(merged->bytes, std::filesystem::file_size(folder_ / "merged/model.safetensors"));
-    for (const char* file : {"config.json", "tokenizer.json"}) {
+    for (const std::string& file :
+         {std::string("config.json"), std::string("tokenizer.json"), tools}) {
       EXPECT_EQ(ReadBytes(folder_ / absl::StrCat("merged/", file)),
                 ReadBytes(folder_ / absl::StrCat("base/", file)));
     }

@@ -302,8 +302,12 @@ TEST_F(CheckpointTest, KeepsTheFilesOfTheModelsFolder) {
   const std::string config = R"({"widths" : [6,5,3],
  "kept": 1e-05, "model_type": "mlp"})";
   const std::string tokens("\0\xff{not json", 11);
+  const std::string tool_use = "additional_chat_templates/tool_use.jinja";
   ModelFiles files = {.origin = "/models/mine",
-                      .texts = {{"config.json", config}, {"tokenizer.json", tokens}}};
+                      .texts = {{"config.json", config},
+                                {"tokenizer.json", tokens},
+                                {tool_use, "{{ tools }}"},
+                                {"additional_chat_templates/rag.jinja", "{{ documents }}"}}};
   RunState state = SomeState(10);
   state.model_files = std::make_shared<const ModelFiles>(files);
   state.more = WithOrigin("{}", files.origin);
@@ -311,6 +315,7 @@ TEST_F(CheckpointTest, KeepsTheFilesOfTheModelsFolder) {
   ASSERT_TRUE(path.ok()) << path.status();
   EXPECT_EQ(ReadBytes(*path + "/config.json"), config);
   EXPECT_EQ(ReadBytes(*path + "/tokenizer.json"), tokens);
+  EXPECT_EQ(ReadBytes(absl::StrCat(*path, "/", tool_use)), "{{ tools }}");
   WriteBytes(*path + "/merges.txt", "of another program");
   const auto checkpoint = OpenCheckpoint(dir_);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
@@ -318,7 +323,12 @@ TEST_F(CheckpointTest, KeepsTheFilesOfTheModelsFolder) {
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_EQ(kept->origin, files.origin);
   EXPECT_EQ(kept->texts, files.texts);
-  ExpectFlippedBytesAreDetected(Save(5), *path, {"tokenizer.json"});
+  ModelFiles read;
+  ASSERT_TRUE(AddKeptFiles(*path, &read).ok());
+  ASSERT_TRUE(read.texts.erase("merges.txt"));
+  read.texts["config.json"] = config;
+  EXPECT_EQ(read.texts, files.texts);
+  ExpectFlippedBytesAreDetected(Save(5), *path, {"tokenizer.json", tool_use});
 }
 
 TEST_F(CheckpointTest, EveryTruncatedOrMissingFileIsNamed) {
