@@ -148,15 +148,11 @@ void AddChatTemplates(Templates templates, const SpecialWords& words, TextFormat
   const ChatTemplate plain = standard != templates.end() ? Parsed(standard->second, words)
                                                          : OnlyForTools(tools->second.name);
   const ChatTemplate with_tools = has_tools ? Parsed(tools->second, words) : plain;
-  const auto of = [](const Conversation& conversation, const auto& one, const auto& other) {
-    return conversation.tools.is_null() ? one(conversation) : other(conversation);
+  const auto of = [plain, with_tools](const Conversation& conversation) -> const ChatTemplate& {
+    return conversation.tools.is_null() ? plain : with_tools;
   };
-  format->render_chat = [=](const Conversation& chat) {
-    return of(chat, plain.chat, with_tools.chat);
-  };
-  format->render_prompt = [=](const Conversation& chat) {
-    return of(chat, plain.prompt, with_tools.prompt);
-  };
+  format->render_chat = [of](const Conversation& chat) { return of(chat).chat(chat); };
+  format->render_prompt = [of](const Conversation& chat) { return of(chat).prompt(chat); };
 }
 
 }  // namespace

@@ -59,13 +59,9 @@ class NewFolder {
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& name) {
     const fs::path file = fs::path(path_) / name;
-    if (const std::string within = FolderOfKeptFile(name); !within.empty()) {
-      std::error_code error;
-      if (fs::create_directory(file.parent_path(), error)) {
-        files_.push_front(file.parent_path());
-      }
-      if (error) return absl::InvalidArgumentError(Wrong(error.message()));
-    }
+    std::error_code error;
+    if (fs::create_directory(file.parent_path(), error)) files_.push_front(file.parent_path());
+    if (error) return absl::InvalidArgumentError(Wrong(error.message()));
     files_.push_front(file);
     return FileWriter::Create(file.string());
   }

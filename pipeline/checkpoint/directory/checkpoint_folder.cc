@@ -42,6 +42,15 @@ std::vector<std::string> Prune(const std::string& directory, int64_t saved, int 
   return removed;
 }
 
+// Makes the folder of a file that lies in one of `folder`, "FOLDER/NAME".
+absl::Status MakeFolderOf(const std::string& name, const fs::path& folder) {
+  const fs::path inner = fs::path(name).parent_path();
+  if (inner.empty() || disk::MakeFolder((folder / inner).string()) == 0 || errno == EEXIST) {
+    return absl::OkStatus();
+  }
+  return FileError(errno, absl::StrCat("cannot create ", (folder / inner).string()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
@@ -57,14 +66,6 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
 
 CheckpointFolder::~CheckpointFolder() { ClearOwnFolder(directory_); }
 
-absl::Status CheckpointFolder::MakeFolderOf(const std::string& file) const {
-  const std::string within = FolderOfKeptFile(file);
-  if (within.empty()) return absl::OkStatus();
-  const std::string folder = (fs::path(path()) / within).string();
-  if (disk::MakeFolder(folder) == 0 || errno == EEXIST) return absl::OkStatus();
-  return FileError(errno, absl::StrCat("cannot create ", folder));
-}
-
 absl::Status CheckpointFolder::WriteTexts(const RunState& state,
                                           std::map<std::string, FileRecord> files) const {
   const fs::path folder = path();
@@ -75,7 +76,7 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
   config.key() = ConfigFileOf(files);
   texts.insert(std::move(config));
   for (const auto& [name, content] : texts) {
-    if (absl::Status status = MakeFolderOf(name); !status.ok()) return status;
+    if (absl::Status status = MakeFolderOf(name, folder); !status.ok()) return status;
     const absl::StatusOr<FileRecord> record = WriteTextFile((folder / name).string(), content);
     if (!record.ok()) return record.status();
     files[name] = *record;

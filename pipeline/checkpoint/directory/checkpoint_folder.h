@@ -50,7 +50,6 @@ class CheckpointFolder {
  private:
   CheckpointFolder(std::string directory, uint64_t nonce)
       : directory_(std::move(directory)), nonce_(nonce) {}
-  absl::Status MakeFolderOf(const std::string& file) const;
   absl::Status WriteTexts(const RunState& state, std::map<std::string, FileRecord> files) const;
 
   const std::string directory_;

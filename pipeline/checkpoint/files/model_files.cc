@@ -50,14 +50,9 @@ std::vector<std::string> NamesIn(const fs::path& folder) {
 }  // namespace
 
 bool IsKeptFile(absl::string_view name) {
-  const bool is_named = std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-  return is_named || !FolderOfKeptFile(name).empty();
-}
-
-std::string FolderOfKeptFile(absl::string_view name) {
-  const bool is_template = absl::ConsumePrefix(&name, kMoreTemplates) &&
-                           absl::ConsumePrefix(&name, "/") && IsTemplateFile(name);
-  return is_template ? kMoreTemplates : "";
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  return absl::ConsumePrefix(&name, kMoreTemplates) && absl::ConsumePrefix(&name, "/") &&
+         IsTemplateFile(name);
 }
 
 std::string OriginOf(const std::string& more) {

@@ -23,10 +23,6 @@ struct ModelFiles {
 // chat_template.jinja and additional_chat_templates/NAME.jinja, and generation_config.json.
 bool IsKeptFile(absl::string_view name);
 
-// The name of the folder that a kept file is in, within the model's; "" of one that is in that
-// itself, or that is none.
-std::string FolderOfKeptFile(absl::string_view name);
-
 // Adds to `files` what `folder` has of these and `files` lacks. Errors, which name the file, are
 // those of reading one that is there.
 absl::Status AddKeptFiles(const std::string& folder, ModelFiles* files);

@@ -214,8 +214,7 @@ TEST_F(AdaptersTest, MergedFoldersHaveTheTypesAndFilesOfTheBase) {
     ASSERT_TRUE(merged.ok()) << merged.status();
     EXPECT_EQ(2 * merged->maps, static_cast<int64_t>(names_.size()));
     EXPECT_EQ(merged->bytes, std::filesystem::file_size(folder_ / "merged/model.safetensors"));
-    for (const std::string& file :
-         {std::string("config.json"), std::string("tokenizer.json"), tools}) {
+    for (const char* file : {"config.json", "tokenizer.json", tools.c_str()}) {
       EXPECT_EQ(ReadBytes(folder_ / absl::StrCat("merged/", file)),
                 ReadBytes(folder_ / absl::StrCat("base/", file)));
     }
