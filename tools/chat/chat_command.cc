@@ -1,5 +1,8 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -12,6 +15,7 @@
 #include "pipeline/sample/generate.h"
 #include "tools/command.h"
 #include "tools/sample/loaded_model.h"
+#include "tools/sample/sampling_flags.h"
 #include "tools/sample/shown_text.h"
 
 namespace sluice {
@@ -19,7 +23,7 @@ namespace {
 
 constexpr char kExample[] =
     "Each line of standard input is a message; /exit or the end of the input ends\n"
-    "the talk.\n"
+    "the talk. At a terminal, Ctrl-C ends an answer, and between answers the talk.\n"
     "Example:\n"
     "  echo 'What is a pipeline?' | sluice chat --load out --temperature 0";
 
@@ -32,6 +36,31 @@ struct ChatFlags {
   SamplingOptions sampling = {};
   int stages = 1;
   int threads = 1;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// While it lives, the first Ctrl-C at a terminal sets `interrupted` instead of ending the program.
+class CatchesInterrupt {
+ public:
+  explicit CatchesInterrupt(bool at_terminal) {
+    interrupted = 0;
+    if (!at_terminal) return;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = SA_RESTART | SA_RESETHAND | SA_ONSTACK;  // kernel_threads.h
+    sigemptyset(&action.sa_mask);
+    caught_ = sigaction(SIGINT, &action, &before_) == 0;
+  }
+  ~CatchesInterrupt() {
+    if (caught_) sigaction(SIGINT, &before_, nullptr);
+  }
+  CatchesInterrupt(const CatchesInterrupt&) = delete;
+  CatchesInterrupt& operator=(const CatchesInterrupt&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+  bool caught_ = false;
 };
 
 // A conversation, and the keys and values of its tokens so far.
@@ -59,7 +88,7 @@ class ChatSession {
     return talk;
   }
 
-  // Shows the answer to `message` as it comes.
+  // Shows the answer to `message` as it comes, as far as it comes before `interrupted` is set.
   absl::Status Answer(const std::string& message) {
     conversation_.messages.push_back({"user", message});
     absl::StatusOr<std::vector<int32_t>> tokens = PromptTokens();
@@ -71,7 +100,7 @@ class ChatSession {
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
     };
-    for (int64_t i = 0; i < flags_.count && std::ferror(stdout) == 0; ++i) {
+    for (int64_t i = 0; i < flags_.count && std::ferror(stdout) == 0 && interrupted == 0; ++i) {
       absl::StatusOr<int32_t> token = Next(*tokens);
       if (!token.ok()) return token.status();
       const std::vector<int32_t>& stop = loaded_.stop;
@@ -141,8 +170,17 @@ int RunChat(const ChatFlags& flags) {
   }
   const auto talk = ChatSession::Begin(flags, *loaded);
   if (!talk.ok()) return Fail(talk.status());
-  for (std::string line; std::getline(std::cin, line) && line != "/exit";) {
+  const bool at_terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  const auto read = [at_terminal](std::string* line) {
+    if (at_terminal) std::fputs("> ", stdout);
+    std::fflush(stdout);
+    if (std::getline(std::cin, *line)) return *line != "/exit";
+    if (at_terminal) std::fputc('\n', stdout);
+    return false;
+  };
+  for (std::string line; read(&line);) {
     if (line.empty()) continue;
+    const CatchesInterrupt caught(at_terminal);
     if (absl::Status status = (*talk)->Answer(line); !status.ok()) return Fail(status);
   }
   return std::ferror(stdout) == 0
@@ -166,26 +204,7 @@ void AddChatCommand(CLI::App& app, int* exit_code) {
   command->add_option("-n,--count", flags->count, "Most tokens of an answer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command
-      ->add_option("--temperature", flags->sampling.temperature,
-                   "0: always the most likely token; higher: more variety")
-      ->check(FiniteNumber())
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--top-k", flags->sampling.top_k,
-                   "Choose among this number of most likely tokens; 0: among all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", flags->sampling.top_p,
-                   "Choose among the fewest tokens that have this much of the probability")
-      ->check(FiniteNumber())
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  command->add_option("--seed", flags->sampling.seed, "The same seed gives the same answers")
-      ->check(WholeSeed())
-      ->capture_default_str();
+  AddSamplingFlags(*command, "answers", &flags->sampling);
   command->add_option("--stages", flags->stages, "Threads that the layers are dealt to")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -20,6 +20,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/sample/loaded_model.h"
+#include "tools/sample/sampling_flags.h"
 #include "tools/sample/shown_text.h"
 
 namespace sluice {
@@ -227,32 +228,11 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   command->add_option("-n,--count", flags->count, "Number of tokens to generate")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command
-      ->add_option("--temperature", flags->sampling.temperature,
-                   "0: always the most likely token; higher: more variety")
-      ->check(FiniteNumber())
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--top-k", flags->sampling.top_k,
-                   "Choose among this number of most likely tokens; 0: among all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", flags->sampling.top_p,
-                   "Choose among the fewest tokens that have this much of the probability")
-      ->check(FiniteNumber())
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  AddSamplingFlags(*command, "text", &flags->sampling);
   command
       ->add_option("--stages", flags->stages,
                    "Threads that the layers are dealt to; they compute several texts at a time")
       ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command
-      ->add_option("--seed", flags->sampling.seed,
-                   "Seed of the choice: the same seed gives the same text")
-      ->check(WholeSeed())
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of each stage's kernels")
       ->check(CLI::Range(1, 1024))

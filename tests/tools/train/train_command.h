@@ -23,6 +23,13 @@ inline std::string WithoutProcessorNote(std::string err) {
   return err;
 }
 
+// A tokenizer that writes A as 0, n as 1 and d as 2, and has no other words.
+inline constexpr char kThreeWords[] =
+    R"({"added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,)"
+    R"("decoder":{"type":"Fuse"},"model":{"type":"BPE","dropout":null,"unk_token":null,)"
+    R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
+    R"("byte_fallback":false,"vocab":{"A":0,"n":1,"d":2},"merges":[]}})";
+
 // Whole runs of `sluice train` with the smallest model, in a folder of their own.
 class TrainCommandTest : public ::testing::Test {
  protected:

@@ -121,13 +121,6 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
 }
 
-// A tokenizer that writes A as 0, n as 1 and d as 2, and has no other words.
-constexpr char kThreeWords[] =
-    R"({"added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,)"
-    R"("decoder":{"type":"Fuse"},"model":{"type":"BPE","dropout":null,"unk_token":null,)"
-    R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
-    R"("byte_fallback":false,"vocab":{"A":0,"n":1,"d":2},"merges":[]}})";
-
 TEST_F(TrainCommandTest, EachOfSeveralPromptsHasItsOwnText) {
   Summary("--steps 1 --save " + folder_ / "out");
   WriteBytes(folder_ / "out/latest/tokenizer.json", kThreeWords);
@@ -145,28 +138,6 @@ TEST_F(TrainCommandTest, EachOfSeveralPromptsHasItsOwnText) {
   ASSERT_EQ(together.size(), 3);
   EXPECT_EQ(texts("--prompt And"), std::vector<std::string>{together[0]});
   EXPECT_NE(together[0], "");
-}
-
-// Mistral's template writes the system's text into the last of the user's turns, whether or not it
-// marks the assistant's.
-TEST_F(TrainCommandTest, ChatSaysTheSystemsTextWhereverTheTemplateWritesIt) {
-  Summary("--steps 1 --save " + folder_ / "out");
-  WriteBytes(folder_ / "out/latest/tokenizer.json", kThreeWords);
-  for (const char* answer :
-       {"{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}"}) {
-    WriteBytes(folder_ / "t.jinja",
-               absl::StrCat("{% for m in messages[1:] %}{% if m.role == 'user' %}n",
-                            "{% if loop.last %}{{ messages[0].content }}{% endif %}{{ m.content }}",
-                            "{% else %}", answer, "{% endif %}{% endfor %}"));
-    // The number of tokens that the model is given shows in what is said when there is no room.
-    const int status =
-        std::system(absl::StrCat("echo d | ", SluiceProgram(), " chat --load ", folder_ / "out",
-                                 " --chat-template ", folder_ / "t.jinja",
-                                 " --system AAAA --context 5 2>", folder_ / "err")
-                        .c_str());
-    EXPECT_EQ(WEXITSTATUS(status), kExitBadInput);
-    EXPECT_THAT(ReadBytes(folder_ / "err"), HasSubstr("the conversation has 6 tokens")) << answer;
-  }
 }
 
 // The weights of the byte `byte` in a model's file become so large that its norm overflows.
