@@ -30,13 +30,13 @@ struct HeadLimits {
 // (models/layers/README.md).
 inline constexpr HeadLimits kProcessorHead{.whole = int64_t{80} << 20, .block = int64_t{32} << 20};
 // Of GPUs, which have more memory to the FLOP, and whose products have their peak at some thousand
-// rows. Whole: 2 GiB of bf16, as GPT-2's (50,304 words) for 16,384 tokens are: on an H200 they take
-// 5 ms where 16 blocks of 1,025 rows take 7.6, most of it in adding up the blocks' weight gradients.
-// A block: 512 MiB of bf16. Tensor cores multiply matrices at their full speed where all rows begin,
+// rows. Whole: 5 GiB of bf16, as Qwen3-0.6B's (151,936 words) for 16,384 tokens are. On an H200
+// GPT-2's (50,304 words) took 5 ms whole, and 7.6 in 16 blocks of 1,025 rows, most of it in adding
+// up the blocks' weight gradients. A block: 1 GiB of bf16. Tensor cores multiply matrices at their full speed where all rows begin,
 // and end, at multiples of 16 bytes (cuBLAS, "Tensor Core Usage"); 64 columns are a tile's. GPT-2's
 // 50,257 words take rows of 50,304.
 inline constexpr HeadLimits kGpuHead{
-    .whole = int64_t{1} << 30, .block = int64_t{1} << 28, .width_unit = 64};
+    .whole = int64_t{5} << 29, .block = int64_t{1} << 29, .width_unit = 64};
 
 // Follows from the shape and the kind of device alone, for layers and plans alike. Requires positive
 // numbers.
