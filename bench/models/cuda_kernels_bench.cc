@@ -120,8 +120,8 @@ void Bench::Flat() {
   Time("sgd", shape, 20 * n, [&] { k_.sgd(stream_, {.lr = 1e-4f}, {&tensor, 1}); });
   Time("accumulate", shape, 12 * n,
        [&] { k_.accumulate(stream_, kParameters, Floats(g), Floats(m), true); });
-  Time("block_squares", shape, 4 * n,
-       [&] { k_.block_squares(stream_, kParameters, Floats(g), squares); });
+  const SquaredTensor squared = {kParameters, Floats(g), squares};
+  Time("block_squares", shape, 4 * n, [&] { k_.block_squares(stream_, {&squared, 1}); });
   const GroupedSum row = {
       .n = blocks, .values = squares, .sums = reinterpret_cast<double*>(total.data())};
   Time("add_in_groups", fmt::format("{}", blocks), 8.0 * static_cast<double>(blocks), [&] {
@@ -179,17 +179,40 @@ void Bench::Rows(int64_t dim) {
   });
 }
 
-// The queries of heads of 128.
+// The queries of heads of 128: turned alone, and normed, in two passes and in one.
 void Bench::Rotary(int64_t dim) {
   constexpr int64_t kWidth = 128, kPairs = kWidth / 2;
+  const auto bytes = static_cast<double>(kRows * dim * SizeOf(kBF16));  // of one tensor
   const std::string shape = fmt::format("[{}, {}] bf16", kRows, dim);
   const DeviceMemory x = Random(kBF16, kRows * dim), table = Memory(4 * kSeq * kWidth);
   const std::vector<float> frequencies(kPairs, 0.5f);
   Time("rope_table", fmt::format("[{}, {}]", kSeq, kWidth), 4.0 * kSeq * kWidth,
        [&] { k_.rope_table(stream_, kSeq, kPairs, frequencies.data(), 1, Floats(table)); });
   const RopeShape heads = {kRows, kSeq, dim / kWidth, kWidth, dim, kBF16};
-  Time("rope", shape, static_cast<double>(4 * kRows * dim),
+  Time("rope", shape, 2 * bytes,
        [&] { k_.rope(stream_, heads, Floats(table), nullptr, false, x.data()); });
+  const int64_t count = kRows * heads.heads;
+  const DeviceMemory dy = Random(kBF16, kRows * dim), y = Memory(2 * kRows * dim);
+  const DeviceMemory gamma = Random(DType::kFloat32, kWidth), partial = Memory(4 * kWidth);
+  const DeviceMemory rrms = Memory(4 * count);
+  const DeviceMemory workspace =
+      Memory(static_cast<int64_t>(k_.rms_norm_backward_workspace(count, kWidth)));
+  Time("norm of heads, forward", shape, 2 * bytes, [&] {
+    k_.rms_norm_forward(stream_, kBF16, count, kWidth, 1e-5f, 0, x.data(), Floats(gamma), nullptr,
+                        y.data(), Floats(rrms));
+  });
+  Time("norm of heads, backward", shape, 3 * bytes, [&] {
+    k_.rms_norm_backward(stream_, kBF16, count, kWidth, 0, dy.data(), x.data(), Floats(gamma),
+                         Floats(rrms), nullptr, y.data(), Floats(partial), workspace.data());
+  });
+  Time("norm and rope, forward", shape, 2 * bytes, [&] {
+    k_.rms_norm_rope_forward(stream_, heads, 1e-5f, 0, x.data(), Floats(gamma), Floats(table),
+                             nullptr, y.data(), Floats(rrms));
+  });
+  Time("norm and rope, backward", shape, 3 * bytes, [&] {
+    k_.rms_norm_rope_backward(stream_, heads, 0, dy.data(), x.data(), Floats(gamma), Floats(rrms),
+                              Floats(table), nullptr, y.data(), Floats(partial), workspace.data());
+  });
 }
 
 void Bench::Gated(int64_t dim) {
@@ -243,8 +266,9 @@ void Bench::Product(LinearShape shape) {
                                ? fmt::format("[{}, {}] x [{}]", kRows, in, out)
                                : fmt::format("[{}, {}] x [{} of {}]", kRows, in, out, width);
   const double flops = 2.0 * static_cast<double>(kRows * in) * static_cast<double>(out);
-  Time("pack", fmt::format("[{}, {}]", in, out), 6.0 * static_cast<double>(in * out),
-       [&] { linear->Pack(stream_, Floats(weight), packed.data()); });
+  Time("pack", fmt::format("[{}, {}]", in, out), 6.0 * static_cast<double>(in * out), [&] {
+    linear->Pack(stream_, Floats(weight), shape.bias ? Floats(bias) : nullptr, packed.data());
+  });
   const bool activates = shape.activation != Activation::kNone;
   TimeProduct(activates ? "forward, gelu" : "forward", name, flops, [&] {
     linear->Forward(stream_, x.data(), Floats(weight), packed.data(),

@@ -134,7 +134,8 @@ class Block {
 
   void Pack(Pass* pass) {
     for (Map* map : {&c_attn_, &proj_, &fc_, &mlp_}) {
-      pass->Time("pack weights", 0, [&] { map->kernel->Pack({}, map->weight, map->packed); });
+      pass->Time("pack weights", 0,
+                 [&] { map->kernel->Pack({}, map->weight, map->bias, map->packed); });
     }
   }
 
@@ -255,7 +256,8 @@ class Model {
 
   void Pack(Pass* pass) {
     for (auto& block : blocks_) block->Pack(pass);
-    pass->Time("pack weights", 0, [&] { head_.kernel->Pack({}, head_.weight, head_.packed); });
+    pass->Time("pack weights", 0,
+               [&] { head_.kernel->Pack({}, head_.weight, head_.bias, head_.packed); });
   }
 
   void Step(Pass* pass) {

@@ -73,7 +73,7 @@ void BM_Linear(benchmark::State& state) {
   void *x = b.New(kRows * in, dtype), *y = b.New(kRows * out, dtype);
   float *w = b.Floats(in * out), *bias = b.Floats(out);
   void *packed = b.Bytes(linear->packed_bytes()), *workspace = b.Bytes(size_t{1} << 25);
-  linear->Pack({}, w, packed);
+  linear->Pack({}, w, bias, packed);
   RunProduct(state, dtype, 2.0 * static_cast<double>(kRows * in * out), [&] {
     switch (state.range(1)) {
       case kForward:
@@ -285,8 +285,10 @@ void BM_BlockSquares(benchmark::State& state) {
   Buffers b;
   const float* x = b.Floats(kParameters);
   std::vector<double> sums(static_cast<size_t>(kParameters / kSquaresBlock));
-  RunMemory(state, DType::kFloat32, 1.0 * sizeof(float) * kParameters,
-            [&] { CpuKernels().block_squares({}, kParameters, x, sums.data()); });
+  RunMemory(state, DType::kFloat32, 1.0 * sizeof(float) * kParameters, [&] {
+    const SquaredTensor tensor = {kParameters, x, sums.data()};
+    CpuKernels().block_squares({}, {&tensor, 1});
+  });
 }
 BENCHMARK(BM_BlockSquares);
 

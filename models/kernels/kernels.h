@@ -51,15 +51,16 @@ struct LinearShape {
 class Linear {
  public:
   virtual ~Linear() = default;
-  // Bytes of the compute copy of the weights (cast, re-laid out); 0 where W is used as it is.
+  // Bytes of the compute copy of the weights (cast, re-laid out) and of the bias; 0 where both are
+  // used as they are.
   virtual size_t packed_bytes() const = 0;
   virtual size_t forward_workspace() const = 0;
   virtual size_t input_grad_workspace() const = 0;
   virtual size_t weight_grad_workspace() const = 0;
 
   // Must be called before the first product, and after every change of the weights, which have the
-  // shape's weight_dtype. `packed` has packed_bytes() bytes.
-  virtual void Pack(Stream stream, const void* weight, void* packed) = 0;
+  // shape's weight_dtype, or of the bias (null without one). `packed` has packed_bytes() bytes.
+  virtual void Pack(Stream stream, const void* weight, const float* bias, void* packed) = 0;
   // y = x * W + bias (+ residual where not null, [rows, out] in dtype). With an activation, y is
   // the value before it and `activated` = activation(y) ([rows, out]); otherwise `activated` is
   // null.
@@ -181,6 +182,13 @@ struct OptimizerTensor {
 
 // Elements of a block of block_squares.
 inline constexpr int64_t kSquaresBlock = 1024;
+// `n` values, and where the sums of the squares of their blocks go: each has kSquaresBlock of them,
+// the last one maybe fewer.
+struct SquaredTensor {
+  int64_t n = 0;
+  const float* values = nullptr;
+  double* sums = nullptr;  // [blocks]
+};
 // Values per group of add_in_groups: few enough that an addition does not wait for many others, and
 // enough that even the largest tensors have few groups.
 inline constexpr int64_t kSumGroup = 256;
@@ -300,6 +308,19 @@ struct Kernels {
   // is also the gradient.
   void (*rope)(Stream, const RopeShape& shape, const float* table, const int32_t* starts,
                bool inverse, void* x);
+  // y = rope of the RMS norm of every head of x, with the same gamma[width] for all of them, as
+  // rms_norm_forward and rope in one pass. x and y are as the shape says, without gaps: its stride
+  // is heads * width. rrms is fp32 [rows * heads], written.
+  void (*rms_norm_rope_forward)(Stream, const RopeShape& shape, float epsilon, float gain_offset,
+                                const void* x, const float* gamma, const float* table,
+                                const int32_t* starts, void* y, float* rrms);
+  // dx = the gradient of x, where dy is that of y; dy is undefined afterwards. partial[width],
+  // fp32: this micro-batch's dgamma, overwritten, or null. The work area is that of
+  // rms_norm_backward, of rows * heads rows of width values.
+  void (*rms_norm_rope_backward)(Stream, const RopeShape& shape, float gain_offset, void* dy,
+                                 const void* x, const float* gamma, const float* rrms,
+                                 const float* table, const int32_t* starts, void* dx,
+                                 float* partial, void* workspace);
 
   // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows
   // whose largest logit (the first of equals) is the target. With `accumulate`, both continue from
@@ -322,9 +343,8 @@ struct Kernels {
 
   // y (+)= x over n fp32 values.
   void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);
-  // sums[b] = the sum of the squares, in fp64, of the elements of block b: kSquaresBlock of x[n],
-  // the last one maybe fewer.
-  void (*block_squares)(Stream, int64_t n, const float* x, double* sums);
+  // Each tensor's sums[b] = the sum of the squares, in fp64, of the values of its block b.
+  void (*block_squares)(Stream, absl::Span<const SquaredTensor> tensors);
   // Continues each sum: the values of a group are added one by one, in order, starting from 0, and
   // complete groups are added to sums[0], in order. So sums[0] + sums[1] does not depend on the
   // pieces in which a row was added.

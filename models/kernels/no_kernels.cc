@@ -25,7 +25,7 @@ class LinearSizes : public Linear {
   size_t input_grad_workspace() const override { return bytes_.input_grad_work; }
   size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
 
-  void Pack(Stream, const void*, void*) override { std::abort(); }
+  void Pack(Stream, const void*, const float*, void*) override { std::abort(); }
   void Forward(Stream, const void*, const void*, const void*, const float*, const void*, void*,
                void*, void*) override {
     std::abort();

@@ -23,7 +23,7 @@ LinearShape NarrowShape(const LinearShape& of, DType weight_dtype, int64_t width
           .add_input_grad = add_input_grad};
 }
 
-const void* PackedOf(const LayerCall& call, const Linear& linear, size_t offset) {
+void* PackedOf(const LayerCall& call, const Linear& linear, size_t offset) {
   return linear.packed_bytes() == 0 ? nullptr : LayerBase::Packed(call, offset);
 }
 
@@ -94,13 +94,11 @@ const void* Adapter::Dropped(const LayerCall& call, const void* x, void* workspa
   return workspace;
 }
 
+// Also where there is nothing to pack: products are prepared by it.
 void Adapter::Pack(const LayerCall& call) const {
-  if (down_->packed_bytes() != 0) {
-    down_->Pack(call.stream, LayerBase::Parameter(call, a_), LayerBase::Packed(call, packed_a_));
-  }
-  if (up_->packed_bytes() != 0) {
-    up_->Pack(call.stream, LayerBase::Parameter(call, b_), LayerBase::Packed(call, packed_b_));
-  }
+  down_->Pack(call.stream, LayerBase::Parameter(call, a_), nullptr,
+              PackedOf(call, *down_, packed_a_));
+  up_->Pack(call.stream, LayerBase::Parameter(call, b_), nullptr, PackedOf(call, *up_, packed_b_));
 }
 
 void Adapter::Scale(const LayerCall& call, void* narrow) const {

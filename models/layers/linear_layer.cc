@@ -87,7 +87,8 @@ void* LinearLayer::Map::PackedWeight(const LayerCall& call) const {
 
 void LinearLayer::Map::Pack(const LayerCall& call) const {
   if (adapter_) adapter_->Pack(call);
-  linear_->Pack(call.stream, Parameter(call, weight_), PackedWeight(call));
+  linear_->Pack(call.stream, Parameter(call, weight_), FloatParameter(call, bias_),
+                PackedWeight(call));
 }
 
 void LinearLayer::Map::Forward(const LayerCall& call, const void* x, const void* residual, void* y,

@@ -25,8 +25,7 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
                     void* dx, void* workspace) const {
   const float* const gamma = LayerBase::FloatParameter(call, slots_.gamma);
   const auto* const rstd = static_cast<const float*>(call.tensors[slots_.rstd]);
-  auto* const partial =
-      slots_.partial < 0 ? nullptr : static_cast<float*>(call.tensors[slots_.partial]);
+  float* const partial = Partial(call);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim,
                                 shape_.gain_offset, dy, x, gamma, rstd, residual_grad, dx, partial,
@@ -36,6 +35,24 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
   kernels_->layer_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim, dy, x, gamma,
                                 static_cast<const float*>(call.tensors[slots_.mean]), rstd,
                                 residual_grad, dx, partial, workspace);
+}
+
+void Norm::ForwardTurned(const LayerCall& call, const Turn& turn, const void* x, void* y) const {
+  kernels_->rms_norm_rope_forward(call.stream, turn.shape, shape_.epsilon, shape_.gain_offset, x,
+                                  LayerBase::FloatParameter(call, slots_.gamma), turn.table,
+                                  call.starts, y, LayerBase::FloatTensor(call, slots_.rstd));
+}
+
+void Norm::BackwardTurned(const LayerCall& call, const Turn& turn, void* dy, const void* x,
+                          void* dx, void* workspace) const {
+  kernels_->rms_norm_rope_backward(call.stream, turn.shape, shape_.gain_offset, dy, x,
+                                   LayerBase::FloatParameter(call, slots_.gamma),
+                                   LayerBase::FloatTensor(call, slots_.rstd), turn.table,
+                                   call.starts, dx, Partial(call), workspace);
+}
+
+float* Norm::Partial(const LayerCall& call) const {
+  return LayerBase::FloatTensor(call, slots_.partial);
 }
 
 void Norm::AddWeightGradients(const LayerCall& call) const {

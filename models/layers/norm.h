@@ -32,6 +32,12 @@ class Norm {
   Norm(const Kernels& kernels, const Shape& shape, const Slots& slots)
       : kernels_(&kernels), shape_(shape), slots_(slots) {}
 
+  // What turns heads by their positions, as Kernels::rope has it.
+  struct Turn {
+    RopeShape shape;
+    const float* table = nullptr;
+  };
+
   // y = norm(x), plus `residual` where it is not null, which only an RMS norm takes.
   void Forward(const LayerCall& call, const void* x, void* y, const void* residual = nullptr) const;
   // Bytes of work memory that Backward needs.
@@ -39,9 +45,17 @@ class Norm {
   // dx = residual_grad + the gradient through the norm.
   void Backward(const LayerCall& call, const void* dy, const void* x, const void* residual_grad,
                 void* dx, void* workspace) const;
+  // The same of an RMS norm over heads, whose results are turned, without residuals; dy is undefined
+  // afterwards. The work memory is Backward's.
+  void ForwardTurned(const LayerCall& call, const Turn& turn, const void* x, void* y) const;
+  void BackwardTurned(const LayerCall& call, const Turn& turn, void* dy, const void* x, void* dx,
+                      void* workspace) const;
   void AddWeightGradients(const LayerCall& call) const;
 
  private:
+  // Where this micro-batch's sums go; null where all parameters are frozen.
+  float* Partial(const LayerCall& call) const;
+
   const Kernels* kernels_ = nullptr;
   Shape shape_;
   Slots slots_;

@@ -13,14 +13,24 @@ Rotary::Rotary(LayerBase* layer, const Rope& rope, int64_t width, int64_t max_se
       table_offset_(
           layer->AddPacked(static_cast<size_t>(positions_ * width * SizeOf(DType::kFloat32)))) {}
 
-float* Rotary::Table(const LayerCall& call) const {
-  return static_cast<float*>(LayerBase::Packed(call, table_offset_));
+const float* Rotary::Table(const LayerCall& call) const {
+  return static_cast<const float*>(LayerBase::Packed(call, table_offset_));
+}
+
+RopeShape Rotary::ShapeOf(int64_t heads, int64_t stride) const {
+  return {.rows = layer_->rows(),
+          .seq = layer_->batch().seq,
+          .heads = heads,
+          .width = width_,
+          .stride = stride,
+          .dtype = layer_->dtype()};
 }
 
 void Rotary::Pack(const LayerCall& call) const {
   layer_->kernels().rope_table(call.stream, positions_,
                                static_cast<int64_t>(inverse_frequencies_.size()),
-                               inverse_frequencies_.data(), magnitude_, Table(call));
+                               inverse_frequencies_.data(), magnitude_,
+                               static_cast<float*>(LayerBase::Packed(call, table_offset_)));
 }
 
 void Rotary::Turn(const LayerCall& call, int64_t heads, int64_t stride, void* x) const {
@@ -33,14 +43,7 @@ void Rotary::TurnBack(const LayerCall& call, int64_t heads, int64_t stride, void
 
 void Rotary::Apply(const LayerCall& call, int64_t heads, int64_t stride, bool inverse,
                    void* x) const {
-  layer_->kernels().rope(call.stream,
-                         {.rows = layer_->rows(),
-                          .seq = layer_->batch().seq,
-                          .heads = heads,
-                          .width = width_,
-                          .stride = stride,
-                          .dtype = layer_->dtype()},
-                         Table(call), call.starts, inverse, x);
+  layer_->kernels().rope(call.stream, ShapeOf(heads, stride), Table(call), call.starts, inverse, x);
 }
 
 }  // namespace sluice

@@ -19,14 +19,17 @@ class Rotary {
   Rotary(LayerBase* layer, const Rope& rope, int64_t width, int64_t max_seq);
 
   void Pack(const LayerCall& call) const;
-  // Turns the `heads` heads of each row of x, whose rows are `stride` elements apart.
+  // The cosines and sines, as Kernels::rope has them.
+  const float* Table(const LayerCall& call) const;
+  // Of the `heads` heads of each row, where rows are `stride` elements apart.
+  RopeShape ShapeOf(int64_t heads, int64_t stride) const;
+  // Turns such heads of x.
   void Turn(const LayerCall& call, int64_t heads, int64_t stride, void* x) const;
   // The gradient by what Turn() was given, where x is that by its result.
   void TurnBack(const LayerCall& call, int64_t heads, int64_t stride, void* x) const;
 
  private:
   void Apply(const LayerCall& call, int64_t heads, int64_t stride, bool inverse, void* x) const;
-  float* Table(const LayerCall& call) const;
 
   const LayerBase* layer_;
   int64_t width_;

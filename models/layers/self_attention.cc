@@ -121,10 +121,18 @@ void SelfAttention::Pack(const LayerCall& call) const {
   attention_->Prepare(call.stream);
 }
 
-void SelfAttention::NormHeads(const LayerCall& call) const {
+Norm::Turn SelfAttention::QueryTurn(const LayerCall& call) const {
+  return {rotary_->ShapeOf(heads_, projections_.layout().q_stride), rotary_->Table(call)};
+}
+
+Norm::Turn SelfAttention::KeyTurn(const LayerCall& call) const {
+  return {rotary_->ShapeOf(kv_heads_, projections_.layout().kv_stride), rotary_->Table(call)};
+}
+
+void SelfAttention::NormAndTurn(const LayerCall& call) const {
   const Projections::Heads from = projections_.Values(call), to = Attended(call);
-  norms_->q.Forward(call, from.q, to.q);
-  norms_->k.Forward(call, from.k, to.k);
+  norms_->q.ForwardTurned(call, QueryTurn(call), from.q, to.q);
+  norms_->k.ForwardTurned(call, KeyTurn(call), from.k, to.k);
 }
 
 void SelfAttention::Turn(const LayerCall& call) const {
@@ -149,18 +157,18 @@ void SelfAttention::Attend(const LayerCall& call, void* workspace) const {
 void SelfAttention::Forward(const LayerCall& call, const void* input, const void* residual,
                             void* output, void* workspace) const {
   projections_.Forward(call, input, workspace);
-  if (norms_) NormHeads(call);
-  if (rotary_) Turn(call);
+  if (norms_) {
+    NormAndTurn(call);
+  } else if (rotary_) {
+    Turn(call);
+  }
   Attend(call, workspace);
   output_map_->Forward(call, LayerBase::Tensor(call, att_), residual, output, nullptr, workspace);
 }
 
 // Without norms the heads were turned where the maps wrote them, and were kept so.
 void SelfAttention::Restore(const LayerCall& call, void* workspace) const {
-  if (norms_) {
-    NormHeads(call);
-    if (rotary_) Turn(call);
-  }
+  if (norms_) NormAndTurn(call);
   Attend(call, workspace);
 }
 
@@ -172,14 +180,13 @@ void SelfAttention::BackwardInput(const LayerCall& call, const void* output_grad
   attention_->Backward(call.stream, {heads.q, heads.k, heads.v, call.starts},
                        LayerBase::Tensor(call, att_), LayerBase::FloatTensor(call, lse_), datt,
                        gradients.q, gradients.k, gradients.v, workspace);
-  if (rotary_) {
-    rotary_->TurnBack(call, heads_, projections_.layout().q_stride, gradients.q);
-    rotary_->TurnBack(call, kv_heads_, projections_.layout().kv_stride, gradients.k);
-  }
   if (norms_) {
     const Projections::Heads raw = projections_.Values(call), to = projections_.Gradients(call);
-    norms_->q.Backward(call, gradients.q, raw.q, nullptr, to.q, workspace);
-    norms_->k.Backward(call, gradients.k, raw.k, nullptr, to.k, workspace);
+    norms_->q.BackwardTurned(call, QueryTurn(call), gradients.q, raw.q, to.q, workspace);
+    norms_->k.BackwardTurned(call, KeyTurn(call), gradients.k, raw.k, to.k, workspace);
+  } else if (rotary_) {
+    rotary_->TurnBack(call, heads_, projections_.layout().q_stride, gradients.q);
+    rotary_->TurnBack(call, kv_heads_, projections_.layout().kv_stride, gradients.k);
   }
   projections_.BackwardInput(call, input_grad, workspace);
 }

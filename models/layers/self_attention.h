@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<Attention>> MakeBlockAttention(const DecoderConfi
 //
 //   q, k, v = input * their maps
 //   qn, kn  = norm(q), norm(k), over each head       where the model has such norms
-//   turned by their positions, in place              where positions are rotary
+//   turned by their positions                        where positions are rotary: always with norms
 //   att     = attention(qn, kn, v)
 //   output  = att * its map + residual
 //
@@ -68,7 +68,10 @@ class SelfAttention {
   // What attention reads, and where it writes the gradients of that.
   Projections::Heads Attended(const LayerCall& call) const;
   Projections::Heads AttendedGradients(const LayerCall& call) const;
-  void NormHeads(const LayerCall& call) const;
+  // With norms, of heads of queries and of keys.
+  Norm::Turn QueryTurn(const LayerCall& call) const;
+  Norm::Turn KeyTurn(const LayerCall& call) const;
+  void NormAndTurn(const LayerCall& call) const;
   void Turn(const LayerCall& call) const;
   void Attend(const LayerCall& call, void* workspace) const;
   void AddCache();

@@ -37,6 +37,9 @@ std::optional<Gap> BlockGap(const DecoderConfig& config) {
   if (config.norm == NormKind::kLayer && config.norms == 4) {
     return Gap{"layer norms after attention and the MLP", "RMS norms there"};
   }
+  if (config.norm == NormKind::kLayer && config.qk_norm) {
+    return Gap{"layer norms over queries and keys", "RMS norms there"};
+  }
   if (config.norm == NormKind::kLayer && config.norm_offset) {
     return Gap{"layer norms with an offset", "RMS norms with one"};
   }

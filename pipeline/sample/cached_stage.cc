@@ -152,7 +152,8 @@ absl::Status CachedStage::MakeSized(const ModelSpec& spec, int64_t rows,
   if (first_size) placed = PlaceParameters(sized->layers, parameters);
   if (!placed.ok()) return placed;
   // Weights are read as they are stored, so the packed memory holds the table of rotary positions
-  // alone, the same for any number of rows. On a GPU Pack also rehearses the products of each.
+  // and a GPU's copies of biases alone, the same for any number of rows. On a GPU Pack also
+  // rehearses the products of each.
   const bool packs_each = layers_.device->queues();
   for (size_t i = 0; i < sized->layers.size(); ++i) {
     LayerCall& call = sized->calls[i];

@@ -34,9 +34,11 @@ SquareSums::SquareSums(const RankState* state, std::vector<const ParameterView*>
       blocks_(
           state_.arena().at<double>(state_.layout().norm_work + NormPartialBytes(state_.plan()))),
       partial_(static_cast<size_t>(NormPartialCount(state_.plan()))) {
-  const double* blocks = blocks_;
+  double* blocks = blocks_;
   for (const ParameterView* view : views_) {
     const int64_t count = SquareBlocks(view->slice_count);
+    gradients_.push_back(
+        {.n = view->slice_count, .values = view->slice_gradient(), .sums = blocks});
     rows_.push_back({.first = view->slice_first / kSquaresBlock,
                      .n = count,
                      .values = blocks,
@@ -45,14 +47,7 @@ SquareSums::SquareSums(const RankState* state, std::vector<const ParameterView*>
   }
 }
 
-void SquareSums::QueueBlocks() {
-  double* blocks = blocks_;
-  for (const ParameterView* view : views_) {
-    state_.kernels().block_squares(state_.stream(), view->slice_count, view->slice_gradient(),
-                                   blocks);
-    blocks += SquareBlocks(view->slice_count);
-  }
-}
+void SquareSums::QueueBlocks() { state_.kernels().block_squares(state_.stream(), gradients_); }
 
 void SquareSums::AddBlocks() {
   const size_t bytes = partial_.size() * sizeof(double);

@@ -39,7 +39,8 @@ class SquareSums {
   // In the arena: partial_, and the blocks' sums.
   double* const sums_;
   double* const blocks_;
-  std::vector<GroupedSum> rows_;  // [view]
+  std::vector<SquaredTensor> gradients_;  // [view]
+  std::vector<GroupedSum> rows_;          // [view]
   std::vector<double> partial_;
 };
 

@@ -27,6 +27,12 @@ struct Queued<kMember> {
   }
 };
 
+// A GPU would compile or load kernels in the middle of a step.
+[[noreturn]] void FailUnprepared(const char* what) {
+  std::fprintf(stderr, "%s runs before it was prepared\n", what);
+  std::abort();
+}
+
 class QueuedLinear : public Linear {
  public:
   explicit QueuedLinear(const LinearShape& shape) : linear_(Cpu().make_linear(shape)) {}
@@ -34,24 +40,28 @@ class QueuedLinear : public Linear {
   size_t forward_workspace() const override { return linear_->forward_workspace(); }
   size_t input_grad_workspace() const override { return linear_->input_grad_workspace(); }
   size_t weight_grad_workspace() const override { return linear_->weight_grad_workspace(); }
-  void Pack(Stream stream, const void* weight, void* packed) override {
-    FakeDevice::Queue(stream, [=, linear = linear_] { linear->Pack({}, weight, packed); });
+  void Pack(Stream stream, const void* weight, const float* bias, void* packed) override {
+    prepared_ = true;
+    FakeDevice::Queue(stream, [=, linear = linear_] { linear->Pack({}, weight, bias, packed); });
   }
   void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
+    if (!prepared_) FailUnprepared("a product");
     FakeDevice::Queue(stream, [=, linear = linear_] {
       linear->Forward({}, x, weight, packed, bias, residual, y, activated, workspace);
     });
   }
   void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
+    if (!prepared_) FailUnprepared("a product");
     FakeDevice::Queue(stream, [=, linear = linear_] {
       linear->BackwardInput({}, dy, weight, packed, input_before_activation, dx, workspace);
     });
   }
   void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
                       bool accumulate, void* workspace) override {
+    if (!prepared_) FailUnprepared("a product");
     FakeDevice::Queue(stream, [=, linear = linear_] {
       linear->BackwardWeight({}, x, dy, dw, db, accumulate, workspace);
     });
@@ -59,6 +69,7 @@ class QueuedLinear : public Linear {
 
  private:
   const std::shared_ptr<Linear> linear_;  // work may outlive this
+  bool prepared_ = false;
 };
 
 class QueuedAttention : public Attention {
@@ -70,7 +81,7 @@ class QueuedAttention : public Attention {
   void Prepare(Stream) override { prepared_ = true; }
   void Forward(Stream stream, const AttentionInput& in, void* out, float* lse,
                void* workspace) override {
-    if (!prepared_) FailUnprepared();
+    if (!prepared_) FailUnprepared("attention");
     FakeDevice::Queue(
         stream, [=, attention = attention_] { attention->Forward({}, in, out, lse, workspace); });
   }
@@ -82,12 +93,6 @@ class QueuedAttention : public Attention {
   }
 
  private:
-  // A GPU would compile in the middle of a step.
-  [[noreturn]] static void FailUnprepared() {
-    std::fprintf(stderr, "attention runs before it was prepared\n");
-    std::abort();
-  }
-
   const std::shared_ptr<Attention> attention_;
   bool prepared_ = false;
 };
@@ -134,12 +139,17 @@ Kernels Table(MasterWeights master_weights) {
                     const int32_t* starts, bool inverse, void* x) {
     FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
   };
+  kernels.rms_norm_rope_forward = Queued<&Kernels::rms_norm_rope_forward>::Call;
+  kernels.rms_norm_rope_backward = Queued<&Kernels::rms_norm_rope_backward>::Call;
   kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
   kernels.soft_cap = Queued<&Kernels::soft_cap>::Call;
   kernels.dropout = Queued<&Kernels::dropout>::Call;
   kernels.scale = Queued<&Kernels::scale>::Call;
   kernels.accumulate = Queued<&Kernels::accumulate>::Call;
-  kernels.block_squares = Queued<&Kernels::block_squares>::Call;
+  kernels.block_squares = [](Stream stream, absl::Span<const SquaredTensor> tensors) {
+    const std::vector<SquaredTensor> kept(tensors.begin(), tensors.end());
+    FakeDevice::Queue(stream, [kept] { Cpu().block_squares(Stream{}, kept); });
+  };
   kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {
     const std::vector<GroupedSum> kept(rows.begin(), rows.end());
     FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });

@@ -52,6 +52,18 @@ std::map<KernelKind, LaunchSum> MeasuredStepByKind() {
   return sums;
 }
 
+// Launches that a step had when it was measured, and has no longer: biases are rounded once per step
+// instead of once per micro-batch, and the squares of up to 128 gradients are one launch.
+const std::map<KernelKind, int> kSaved = {{KernelKind::kRounding, 144},
+                                          {KernelKind::kBlockSquares, 146}};
+
+int SavedLaunches(KernelKind kind) { return kSaved.contains(kind) ? kSaved.at(kind) : 0; }
+
+// Those of little that are among them.
+double SavedSeconds(KernelKind kind) {
+  return ExpectedSeconds({.kind = kind, .launches = SavedLaunches(kind)}, H200());
+}
+
 double Flops(const Launches& launches) {
   return std::accumulate(launches.begin(), launches.end(), 0.0,
                          [](double sum, const KernelLaunch& each) { return sum + each.flops; });
@@ -69,7 +81,7 @@ TEST(Roofline, LaunchesAreThoseThatAStepOnAGpuHad) {
       EXPECT_EQ(sum.launches, 2);  // of the embedding's gradients
       EXPECT_GE(measured.kinds.at(kind).launches, sum.launches);
     } else {
-      EXPECT_EQ(sum.launches, measured.kinds.at(kind).launches);
+      EXPECT_EQ(sum.launches + SavedLaunches(kind), measured.kinds.at(kind).launches);
     }
   }
   EXPECT_EQ(launches, measured.launches);
@@ -87,9 +99,10 @@ TEST(Roofline, ExpectedSecondsAreThoseThatAStepOnAGpuTook) {
   LaunchSum step;
   for (const auto& [kind, sum] : MeasuredStepByKind()) {
     SCOPED_TRACE(KernelName(kind));
-    step.expected_seconds += sum.expected_seconds;
+    const double saved = SavedSeconds(kind);
+    step.expected_seconds += sum.expected_seconds + saved + SavedLaunches(kind) * kGapSeconds;
     if (kind == KernelKind::kFill) continue;
-    const double busy = sum.expected_seconds - sum.launches * kGapSeconds;
+    const double busy = sum.expected_seconds + saved - sum.launches * kGapSeconds;
     EXPECT_NEAR(busy / measured.kinds.at(kind).seconds, 1, 0.15);
   }
   EXPECT_NEAR(step.expected_seconds / measured.seconds, 1, 0.02);
@@ -177,8 +190,8 @@ TEST(Roofline, LayersThatRunTheSameAreOneGroup) {
   EXPECT_EQ(groups[1].name, "block 0-11");
   EXPECT_EQ(groups[1].layers, 12);
   EXPECT_EQ(groups[2].name, "head");
-  // Two norms, four products with their biases, GELU and attention.
-  EXPECT_EQ(groups[1].forward.launches, 12);
+  // Two norms, four products, GELU and attention.
+  EXPECT_EQ(groups[1].forward.launches, 8);
 }
 
 TEST(Roofline, SecondsOfLayersAddUpToTheStep) {

@@ -151,14 +151,16 @@ void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
   }
 }
 
-void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
-  DivideAmongThreads(n, kBlocksOfThread * kSquaresBlock, [&](int64_t first, int64_t range) {
-    for (int64_t at = first; at < first + range; at += kSquaresBlock) {
-      const int64_t count = std::min(kSquaresBlock, n - at);
-      sums[at / kSquaresBlock] =
-          HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(count), x + at);
-    }
-  });
+void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {
+  for (const SquaredTensor& tensor : tensors) {
+    DivideAmongThreads(tensor.n, kBlocksOfThread * kSquaresBlock, [&](int64_t first, int64_t n) {
+      for (int64_t at = first; at < first + n; at += kSquaresBlock) {
+        const int64_t count = std::min(kSquaresBlock, tensor.n - at);
+        tensor.sums[at / kSquaresBlock] =
+            HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(count), tensor.values + at);
+      }
+    });
+  }
 }
 
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {

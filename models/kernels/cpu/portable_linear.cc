@@ -79,7 +79,7 @@ class PortableLinear : public Linear {
   size_t input_grad_workspace() const override { return bytes_.input_grad_work; }
   size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
 
-  void Pack(Stream, const void* weight, void* packed) override {
+  void Pack(Stream, const void* weight, const float* /*bias*/, void* packed) override {
     if (packed_bytes() == 0) return;
     if (HasPlainCopy(shape_)) {
       Narrow(shape_.dtype, static_cast<const float*>(weight), nullptr, nullptr,

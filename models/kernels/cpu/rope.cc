@@ -101,6 +101,23 @@ void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* sta
                      });
 }
 
+// A pass each: between them the values are in the caches.
+void RmsNormRopeForward(Stream stream, const RopeShape& shape, float epsilon, float gain_offset,
+                        const void* x, const float* gamma, const float* table,
+                        const int32_t* starts, void* y, float* rrms) {
+  RmsNormForward(stream, shape.dtype, shape.rows * shape.heads, shape.width, epsilon, gain_offset,
+                 x, gamma, nullptr, y, rrms);
+  Rope(stream, shape, table, starts, /*inverse=*/false, y);
+}
+
+void RmsNormRopeBackward(Stream stream, const RopeShape& shape, float gain_offset, void* dy,
+                         const void* x, const float* gamma, const float* rrms, const float* table,
+                         const int32_t* starts, void* dx, float* partial, void* workspace) {
+  Rope(stream, shape, table, starts, /*inverse=*/true, dy);
+  RmsNormBackward(stream, shape.dtype, shape.rows * shape.heads, shape.width, gain_offset, dy, x,
+                  gamma, rrms, nullptr, dx, partial, workspace);
+}
+
 // Once per run, so in plain C++: in fp64, the cosine of a large angle is as exact as of a small one.
 void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
                float magnitude, float* table) {

@@ -30,6 +30,8 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
       .gated_backward = cpu::GatedBackward,
       .rope_table = cpu::RopeTable,
       .rope = cpu::Rope,
+      .rms_norm_rope_forward = cpu::RmsNormRopeForward,
+      .rms_norm_rope_backward = cpu::RmsNormRopeBackward,
       .cross_entropy = cpu::CrossEntropy,
       .cross_entropy_workspace = cpu::CrossEntropyWorkspace,
       .soft_cap = cpu::SoftCap,

@@ -46,12 +46,31 @@ void ToBFloat16(Stream stream, int64_t n, const float* from, void* to) {
          static_cast<BFloat16*>(to));
 }
 
-void BlockSquares(Stream stream, int64_t n, const float* x, double* sums) {
-  if (n == 0) return;
-  const unsigned blocks = Blocks(n, kSquaresBlock * kSquaresWarps);
-  Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
-         Aligned(x) ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, n, kSquaresBlock, x,
-         sums);
+void BlockSquares(Stream stream, absl::Span<const SquaredTensor> tensors) {
+  SquaredList list;
+  list.count = 0;
+  unsigned blocks = 0;
+  bool aligned = true;
+  const auto launch = [&] {
+    if (list.count == 0) return;
+    Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
+           aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, list, kSquaresBlock);
+    list.count = 0;
+    blocks = 0;
+    aligned = true;
+  };
+  for (const SquaredTensor& tensor : tensors) {
+    if (tensor.n == 0) continue;
+    if (list.count == kSquaredTensors) launch();
+    const int t = list.count++;
+    list.values[t] = tensor.values;
+    list.sums[t] = tensor.sums;
+    list.n[t] = tensor.n;
+    list.first_block[t] = blocks;
+    blocks += Blocks(tensor.n, kSquaresBlock * kSquaresWarps);
+    aligned = aligned && Aligned(tensor.values);
+  }
+  launch();
 }
 
 void AddInGroups(Stream stream, absl::Span<const GroupedSum> rows) {

@@ -70,12 +70,24 @@ __global__ void __launch_bounds__(kFlatThreads)
 }
 
 constexpr int kSquaresWarps = 8;
+struct SquaredList {
+  const float* values[kSquaredTensors];
+  double* sums[kSquaredTensors];
+  int64_t n[kSquaredTensors];
+  unsigned first_block[kSquaredTensors];
+  int count;
+};
+static_assert(sizeof(SquaredList) <= 4000);
 
-// A warp takes a block of kSquaresBlock values.
+// A warp takes a block of kSquaresBlock values of one of the tensors.
 template <bool kAligned>
 __global__ void __launch_bounds__(kSquaresWarps* kWarp)
-    BlockSquaresKernel(int64_t n, int64_t block_size, const float* x, double* sums) {
-  const int64_t block = static_cast<int64_t>(blockIdx.x) * kSquaresWarps + threadIdx.x / kWarp;
+    BlockSquaresKernel(const __grid_constant__ SquaredList list, int64_t block_size) {
+  const int t = ListedTensor(list.first_block, list.count);
+  const int64_t n = list.n[t];
+  const float* const x = list.values[t];
+  const int64_t block =
+      static_cast<int64_t>(blockIdx.x - list.first_block[t]) * kSquaresWarps + threadIdx.x / kWarp;
   const int64_t first = block * block_size;
   if (first >= n) return;
   const int64_t length = first + block_size <= n ? block_size : n - first;
@@ -91,7 +103,7 @@ __global__ void __launch_bounds__(kSquaresWarps* kWarp)
   };
   ForParts<kAligned, kFloatPart>(threadIdx.x % kWarp * kFloatPart, kWarp * kFloatPart, length, add);
   sum = WarpSum(sum);
-  if (threadIdx.x % kWarp == 0) sums[block] = sum;
+  if (threadIdx.x % kWarp == 0) list.sums[t][block] = sum;
 }
 
 constexpr int kRowThreads = 512;

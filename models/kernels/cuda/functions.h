@@ -57,6 +57,12 @@ void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequenc
                float magnitude, float* table);
 void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
           void* x);
+void RmsNormRopeForward(Stream, const RopeShape& shape, float epsilon, float gain_offset,
+                        const void* x, const float* gamma, const float* table,
+                        const int32_t* starts, void* y, float* rrms);
+void RmsNormRopeBackward(Stream, const RopeShape& shape, float gain_offset, void* dy, const void* x,
+                         const float* gamma, const float* rrms, const float* table,
+                         const int32_t* starts, void* dx, float* partial, void* workspace);
 
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
@@ -68,7 +74,7 @@ void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
-void BlockSquares(Stream, int64_t n, const float* x, double* sums);
+void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors);
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);
 void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t* parts, uint64_t* hashes);

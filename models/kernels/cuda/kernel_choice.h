@@ -9,7 +9,7 @@ namespace sluice::cuda {
 
 // bf16 multiplies with a rounded copy of fp32 weights,
 inline bool CopiesWeight(const LinearShape& shape) { return shape.dtype != shape.weight_dtype; }
-// and adds a rounded copy of the bias, made before each product.
+// and adds a rounded copy of the bias.
 inline bool RoundsBias(const LinearShape& shape) {
   return shape.bias && shape.dtype == DType::kBFloat16;
 }

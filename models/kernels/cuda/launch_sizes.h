@@ -46,6 +46,22 @@ inline int64_t NormBlockRows(int64_t rows, int64_t dim) {
   return std::max<int64_t>(CeilDiv(each, kNormWarps) * kNormWarps, kNormWarps);
 }
 
+// Of norms of heads that are turned by their positions as well. Lanes that have a head together, each
+// kPart pairs of it: a power of two, of a warp.
+constexpr int kHeadThreads = 128;
+inline bool FitsHeadLanes(int64_t width) { return width <= int64_t{2} * kWarpPart; }
+inline int HeadLanes(int64_t width) {
+  int lanes = 1;
+  while (int64_t{2} * lanes * kPart < width) lanes *= 2;
+  return lanes;
+}
+// Heads of a block of the backward pass: as NormBlockRows, of which the block's groups of lanes have
+// equally many.
+inline int64_t HeadBlockRows(int64_t heads, int64_t width) {
+  const int64_t groups = kHeadThreads / HeadLanes(width);
+  return CeilDiv(NormBlockRows(heads, width), groups) * groups;
+}
+
 // Rows that one launch of the embedding's backward pass sorts at once; merges double them.
 constexpr int kSortThreads = 512;
 constexpr int kSortTile = 2 * kSortThreads;
@@ -78,6 +94,7 @@ inline int64_t HashBlocks(int64_t bytes) {
 
 // What one launch is told of in its parameters, at most.
 constexpr int kOptimizerTensors = 64;  // fits into 4 KiB
+constexpr int kSquaredTensors = 128;   // likewise
 constexpr int kListedRows = 64;        // of add_in_groups; the number that fits well
 constexpr int kListedHashes = 64;      // tensors
 constexpr int kListedPairs = 256;      // frequencies of rotary positions: 1 KiB

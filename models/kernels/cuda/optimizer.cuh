@@ -121,8 +121,7 @@ __device__ inline void StoreWeights(const float (&values)[kFloatPart], int64_t f
 template <bool kAligned, class Update>
 __global__ void __launch_bounds__(kOptimizerThreads)
     OptimizerKernel(const __grid_constant__ TensorList list, const Update update) {
-  int t = 0;
-  while (t + 1 < list.count && list.first_block[t + 1] <= blockIdx.x) ++t;
+  const int t = ListedTensor(list.first_block, list.count);
   const int64_t n = list.n[t];
   const int64_t first = (blockIdx.x - list.first_block[t]) * kOptimizerValues;
   const auto change = [&](auto whole, int64_t i) {

@@ -31,6 +31,8 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .gated_backward = GatedBackward,
       .rope_table = RopeTable,
       .rope = Rope,
+      .rms_norm_rope_forward = RmsNormRopeForward,
+      .rms_norm_rope_backward = RmsNormRopeBackward,
       .cross_entropy = CrossEntropy,
       .cross_entropy_workspace = CrossEntropyWorkspace,
       .soft_cap = SoftCap,

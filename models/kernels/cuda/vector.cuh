@@ -153,6 +153,17 @@ __device__ inline void ForOnePart(int64_t first, int64_t n, const Body& body) {
   }
 }
 
+// The tensor that this block is for, of `count` that one launch handles: the blocks of tensor t
+// begin at first_block[t], which ascend from 0.
+__device__ inline int ListedTensor(const unsigned* first_block, int count) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (first_block[middle] <= blockIdx.x ? low : high) = middle;
+  }
+  return low;
+}
+
 // x / y for 1 <= y <= 2^126, NaN stays one: rounded for tensors of fp32; within 2 ulp for those of
 // bf16, whose own rounding is far coarser, by two instructions in the place of a division's ten.
 template <class T>

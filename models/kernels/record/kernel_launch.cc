@@ -56,6 +56,10 @@ const char* KernelName(KernelKind kind) {
       return "table of positions";
     case KernelKind::kRope:
       return "rotary positions";
+    case KernelKind::kNormRopeForward:
+      return "norm and rope, forward";
+    case KernelKind::kNormRopeBackward:
+      return "norm and rope, backward";
     case KernelKind::kEmbeddingForward:
       return "embedding, forward";
     case KernelKind::kEmbeddingSort:

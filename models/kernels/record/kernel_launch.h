@@ -39,6 +39,8 @@ enum class KernelKind : uint8_t {
   kGatedBackward,
   kRopeTable,
   kRope,
+  kNormRopeForward,  // an RMS norm and rotary positions of heads
+  kNormRopeBackward,
   kEmbeddingForward,
   kEmbeddingSort,
   kEmbeddingRows,

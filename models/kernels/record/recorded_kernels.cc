@@ -12,6 +12,25 @@ namespace {
 
 size_t NoWork(int64_t, int64_t) { return 0; }
 
+// A kernel that moves so many bytes of each value of these tensors, `most` of them per launch.
+template <class Tensor>
+void Listed(KernelKind kind, int most, int64_t value_bytes, absl::Span<const Tensor> tensors) {
+  int listed = 0;
+  int64_t bytes = 0;
+  const auto launch = [&] {
+    if (listed > 0) Moves(kind, bytes);
+    listed = 0;
+    bytes = 0;
+  };
+  for (const Tensor& tensor : tensors) {
+    if (tensor.n == 0) continue;
+    if (listed == most) launch();
+    ++listed;
+    bytes += tensor.n * value_bytes;
+  }
+  launch();
+}
+
 void AttendCached(Stream, const AttentionShape& shape, int64_t, int64_t first,
                   const AttentionInput&, void*, void*, void*) {
   if (shape.seq * shape.heads == 0) return;
@@ -134,12 +153,16 @@ void RopeTable(Stream, int64_t seq, int64_t pairs, const float*, float, float*) 
   }
 }
 
+// Of the table, and of where documents begin.
+int64_t OfPositions(const RopeShape& shape, const int32_t* starts) {
+  const int64_t ids = starts == nullptr ? 0 : shape.rows * SizeOf(DType::kInt32);
+  return std::min(shape.rows, shape.seq) * shape.width * kFloat + ids;
+}
+
 void Rope(Stream, const RopeShape& shape, const float*, const int32_t* starts, bool, void*) {
   const int64_t n = shape.rows * shape.heads * shape.width;
   if (n == 0) return;
-  const int64_t ids = starts == nullptr ? 0 : shape.rows * SizeOf(DType::kInt32);
-  Moves(KernelKind::kRope,
-        2 * n * SizeOf(shape.dtype) + std::min(shape.rows, shape.seq) * shape.width * kFloat + ids);
+  Moves(KernelKind::kRope, 2 * n * SizeOf(shape.dtype) + OfPositions(shape, starts));
 }
 
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void*, const int32_t*, float grad_scale,
@@ -174,8 +197,37 @@ void Accumulate(Stream, int64_t n, const float*, float*, bool add) {
   Map(add ? KernelKind::kAddition : KernelKind::kCopy, DType::kFloat32, n, add ? 3 : 2);
 }
 
-void BlockSquares(Stream, int64_t n, const float*, double*) {
-  Map(KernelKind::kBlockSquares, DType::kFloat32, n, 1);
+void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {
+  Listed(KernelKind::kBlockSquares, cuda::kSquaredTensors, kFloat, tensors);
+}
+
+void RmsNormRopeForward(Stream, const RopeShape& shape, float, float, const void*, const float*,
+                        const float*, const int32_t* starts, void*, float*) {
+  const int64_t heads = shape.rows * shape.heads;
+  if (!cuda::FitsHeadLanes(shape.width)) {
+    NormForward(shape.dtype, heads, shape.width, 1, /*residual=*/false);
+    return Rope({}, shape, nullptr, starts, false, nullptr);
+  }
+  if (heads == 0) return;
+  Moves(KernelKind::kNormRopeForward,
+        heads * (2 * shape.width * SizeOf(shape.dtype) + kFloat) + OfPositions(shape, starts));
+}
+
+void RmsNormRopeBackward(Stream, const RopeShape& shape, float, void*, const void*, const float*,
+                         const float*, const float*, const int32_t* starts, void*, float* partial,
+                         void*) {
+  const int64_t heads = shape.rows * shape.heads;
+  if (!cuda::FitsHeadLanes(shape.width)) {
+    Rope({}, shape, nullptr, starts, true, nullptr);
+    return NormBackward(shape.dtype, heads, shape.width, 1, /*residual=*/false, partial != nullptr);
+  }
+  const int64_t blocks = cuda::CeilDiv(heads, cuda::HeadBlockRows(heads, shape.width));
+  if (heads > 0) {
+    Moves(KernelKind::kNormRopeBackward, heads * (3 * shape.width * SizeOf(shape.dtype) + kFloat) +
+                                             OfPositions(shape, starts) +
+                                             blocks * shape.width * kFloat);
+  }
+  if (partial != nullptr) AddParts(blocks, shape.width, /*accumulate=*/false);
 }
 
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
@@ -204,20 +256,7 @@ void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t*, uint64_t*) 
 
 // A weight, its gradient, and `moments`: all but the gradient are written, too.
 void Update(absl::Span<const OptimizerTensor> tensors, int moments) {
-  int listed = 0;
-  int64_t bytes = 0;
-  const auto launch = [&] {
-    if (listed > 0) Moves(KernelKind::kOptimizer, bytes);
-    listed = 0;
-    bytes = 0;
-  };
-  for (const OptimizerTensor& tensor : tensors) {
-    if (tensor.n == 0) continue;
-    if (listed == cuda::kOptimizerTensors) launch();
-    ++listed;
-    bytes += tensor.n * kFloat * (3 + 2 * moments);
-  }
-  launch();
+  Listed(KernelKind::kOptimizer, cuda::kOptimizerTensors, kFloat * (3 + 2 * moments), tensors);
 }
 
 void AdamW(Stream, const AdamWStep&, absl::Span<const OptimizerTensor> tensors) {
@@ -259,6 +298,8 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .gated_backward = record::GatedBackward,
       .rope_table = record::RopeTable,
       .rope = record::Rope,
+      .rms_norm_rope_forward = record::RmsNormRopeForward,
+      .rms_norm_rope_backward = record::RmsNormRopeBackward,
       .cross_entropy = record::CrossEntropy,
       .cross_entropy_workspace = record::NoWork,
       .soft_cap = record::SoftCap,

@@ -18,20 +18,22 @@ class RecordedLinear : public Linear {
   explicit RecordedLinear(const LinearShape& shape) : shape_(shape) {}
 
   size_t packed_bytes() const override {
-    return cuda::CopiesWeight(shape_) ? cuda::WorkBytes(padded_weights() * SizeOf(shape_.dtype))
-                                      : 0;
+    const int64_t weights = cuda::CopiesWeight(shape_) ? padded_weights() : 0;
+    const int64_t bias = cuda::RoundsBias(shape_) ? shape_.out : 0;
+    return cuda::WorkBytes(weights * SizeOf(shape_.dtype)) +
+           cuda::WorkBytes(bias * SizeOf(shape_.dtype));
   }
   size_t forward_workspace() const override { return 0; }
   size_t input_grad_workspace() const override { return 0; }
   size_t weight_grad_workspace() const override { return 0; }
 
-  void Pack(Stream, const void*, void*) override {
+  void Pack(Stream, const void*, const float*, void*) override {
     if (cuda::CopiesWeight(shape_)) RoundToBFloat16(padded_weights());
+    if (cuda::RoundsBias(shape_)) RoundToBFloat16(shape_.out);
   }
 
   void Forward(Stream, const void*, const void*, const void*, const float*, const void* residual,
                void*, void* activated, void*) override {
-    if (cuda::RoundsBias(shape_)) RoundToBFloat16(shape_.out);
     const int64_t result = shape_.rows * shape_.out_width() * (residual == nullptr ? 1 : 2);
     Product(KernelKind::kProductForward, padded_weights(),
             operand(shape_.rows * shape_.in) + operand(padded_weights()) + operand(result) +
@@ -152,7 +154,8 @@ class RecordedAttention : public AttentionRecord {
 };
 
 // As models/kernels/cudnn/attention.cc: of what cuDNN runs, the products and the tensors; how many
-// kernels there are is its own. dS is kept between dK and dQ, 2 bytes a score.
+// kernels there are is its own. dS is kept between dK and dQ, 2 bytes a score, and of grouped queries
+// dK and dV of each query head until they are added.
 class CudnnRecord : public AttentionRecord {
  public:
   using AttentionRecord::AttentionRecord;
@@ -163,8 +166,10 @@ class CudnnRecord : public AttentionRecord {
   void Backward(Stream, const AttentionInput&, const void*, const float*, const void*, void*, void*,
                 void*, void*) override {
     const auto scores = static_cast<int64_t>(Scores()) * shape().batch * shape().heads;
+    const int64_t of_heads = shape().kv_heads == shape().heads ? 0 : queries() * 4;
     Attend(KernelKind::kCudnnBackward, false, 5,
-           queries() * 4 + keys() * 4 + row_values() * kFloat + 2 * scores * SizeOf(shape().dtype));
+           queries() * 4 + keys() * 4 + of_heads + row_values() * kFloat +
+               2 * scores * SizeOf(shape().dtype));
   }
 };
 

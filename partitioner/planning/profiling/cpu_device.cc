@@ -69,7 +69,7 @@ double ProductRate(const ModelSpec& spec, const BatchShape& batch, DType dtype) 
   const Bytes packed(linear->packed_bytes());
   const Bytes workspace(linear->forward_workspace());
   const auto* weights = static_cast<const float*>(weight.get());
-  linear->Pack({}, weights, packed.get());
+  linear->Pack({}, weights, nullptr, packed.get());
   const double seconds = LeastSeconds([&] {
     linear->Forward({}, x.get(), weights, packed.get(), static_cast<const float*>(bias.get()),
                     nullptr, y.get(), nullptr, workspace.get());

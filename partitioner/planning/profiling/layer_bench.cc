@@ -62,7 +62,7 @@ struct LayerBench::Offsets {
       apart.push_back(waits ? Take(tensor.bytes()) : kNotApart);
       if (IsBrief(tensor)) brief += AlignUp(tensor.bytes());
     }
-    int64_t most_blocks = 0;
+    int64_t blocks = 0;
     for (const ParameterDecl& parameter : decl.parameters) {
       const int64_t trained = TrainedElements(parameter);
       parameters.push_back(Take(parameter.stored_bytes()));
@@ -71,9 +71,9 @@ struct LayerBench::Offsets {
       const int64_t tied = parameter.tied_to.empty() ? 0 : trained;
       other_gradients.push_back(Take(tied * SizeOf(DType::kFloat32)));
       low_halves.push_back(Take(parameter.low_half_bytes()));
-      most_blocks = std::max(most_blocks, trained / kSquaresBlock + 1);
+      blocks += trained / kSquaresBlock + 1;
     }
-    squares = Take(most_blocks * static_cast<int64_t>(sizeof(double)));
+    squares = Take(blocks * static_cast<int64_t>(sizeof(double)));
     packed = Take(static_cast<int64_t>(decl.packed_bytes));
     input = Take(BytesOf(decl.input_shape, decl.input_dtype));
     input_grad = Take(BytesOf(decl.input_shape, decl.input_dtype));
@@ -198,18 +198,24 @@ void LayerBench::SumTied() {
 // its others; with a learning rate that leaves them alone.
 void LayerBench::Update(bool tied) {
   const Kernels& kernels = *place_.kernels;
+  std::vector<SquaredTensor> gradients;
+  std::vector<OptimizerTensor> tensors;
+  double* sums = squares_;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const ParameterDecl& decl = layer_->decl().parameters[i];
     if (decl.frozen || decl.tied_to.empty() == tied) continue;
-    const OptimizerTensor tensor = {.n = ElementCount(decl.shape),
-                                    .weight = parameters_[i],
-                                    .low_halves = low_halves_[i],
-                                    .gradient = gradients_[i],
-                                    .moment1 = moments1_[i],
-                                    .moment2 = moments2_[i]};
-    kernels.block_squares(place_.stream, tensor.n, tensor.gradient, squares_);
-    kernels.adamw(place_.stream, AdamWStep(), {&tensor, 1});
+    const int64_t n = ElementCount(decl.shape);
+    gradients.push_back({.n = n, .values = gradients_[i], .sums = sums});
+    tensors.push_back({.n = n,
+                       .weight = parameters_[i],
+                       .low_halves = low_halves_[i],
+                       .gradient = gradients_[i],
+                       .moment1 = moments1_[i],
+                       .moment2 = moments2_[i]});
+    sums += n / kSquaresBlock + 1;
   }
+  kernels.block_squares(place_.stream, gradients);
+  kernels.adamw(place_.stream, AdamWStep(), tensors);
   if (!tied) layer_->Pack(call_);
 }
 

@@ -83,7 +83,7 @@ class LayerBench {
   std::vector<const float*>
       other_gradients_;  // [parameter] zeros; the other layer's, of what is tied
   std::vector<uint16_t*> low_halves_;
-  double* squares_ = nullptr;  // of the gradients' blocks
+  double* squares_ = nullptr;  // of all gradients' blocks
   LayerCall call_;
   std::vector<double> forward_, restore_, input_grad_, weight_grad_;  // seconds
   std::vector<double> own_update_, tied_update_, tied_sum_;

@@ -75,6 +75,10 @@ constexpr KernelRate RateOf(KernelKind kind, bool wide) {
       return {.fixed = 4.4e-6, .share = 0.7};
     case KernelKind::kRope:
       return {.fixed = 2.6e-6, .share = 0.829};
+    case KernelKind::kNormRopeForward:  // not measured: as norms
+      return OfMemory(0.738);
+    case KernelKind::kNormRopeBackward:
+      return OfMemory(0.762);
     case KernelKind::kEmbeddingForward:
       return OfMemory(0.886);
     case KernelKind::kEmbeddingSort:

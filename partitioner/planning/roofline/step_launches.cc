@@ -29,12 +29,12 @@ class Update {
   void Add(const ParameterDecl& decl) {
     const int64_t n = TrainedElements(decl);
     if (n == 0) return;
-    tensors_.push_back({.n = n});
+    gradients_.push_back({.n = n});
     rows_.push_back({.n = BlockSums(n)});
+    tensors_.push_back({.n = n});
   }
   void Run(const Kernels& kernels) const {
-    for (const OptimizerTensor& tensor : tensors_)
-      kernels.block_squares({}, tensor.n, nullptr, nullptr);
+    kernels.block_squares({}, gradients_);
     // What was added up before goes to the device, and the sums come back.
     const size_t sums = 2 * rows_.size() * sizeof(double);
     kernels.copy({}, nullptr, nullptr, sums);
@@ -44,8 +44,9 @@ class Update {
   }
 
  private:
-  std::vector<OptimizerTensor> tensors_;
+  std::vector<SquaredTensor> gradients_;
   std::vector<GroupedSum> rows_;
+  std::vector<OptimizerTensor> tensors_;
 };
 
 // A layer with an address for everything that a call may name.

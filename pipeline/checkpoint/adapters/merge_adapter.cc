@@ -47,7 +47,7 @@ absl::Status MergeAdapter(const AdapterFolder& adapter, const LinearMap& map, bo
       Arena::Allocate(CpuDevice(), static_cast<int64_t>(product->forward_workspace()));
   if (!workspace.ok()) return workspace.status();
   std::vector<float> added(Elements(map.in, map.out));
-  product->Pack({}, right.data(), nullptr);
+  product->Pack({}, right.data(), nullptr, nullptr);
   product->Forward({}, left.data(), right.data(), nullptr, nullptr, nullptr, added.data(), nullptr,
                    workspace->at(0));
   for (size_t i = 0; i < added.size(); ++i) weight[i] += added[i];

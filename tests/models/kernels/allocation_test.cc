@@ -74,7 +74,8 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
   Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
   Workspace input_grad(linear->input_grad_workspace()),
       weight_grad(linear->weight_grad_workspace());
-  ExpectBookkeeping("Pack", [&] { linear->Pack({}, weight.floats(), packed.data()); });
+  ExpectBookkeeping("Pack",
+                    [&] { linear->Pack({}, weight.floats(), bias.floats(), packed.data()); });
   for (const bool residual : {false, true}) {
     ExpectBookkeeping(residual ? "Forward with residual" : "Forward", [&] {
       linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(),
@@ -159,7 +160,8 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   });
   ExpectNone("sums", [&] {
     k.accumulate({}, kN, a.floats(), b.floats(), true);
-    k.block_squares({}, kN, a.floats(), &squares);
+    const SquaredTensor gradient = {kN, a.floats(), &squares};
+    k.block_squares({}, {&gradient, 1});
     const GroupedSum row = {.n = 1, .values = &squares, .sums = sums};
     k.add_in_groups({}, {&row, 1});
     k.all_finite({}, dtype, kN, x.data(), &finite);

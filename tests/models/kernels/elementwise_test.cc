@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <random>
 #include <utility>
 #include <vector>
@@ -79,22 +80,61 @@ TEST(ElementwiseTest, ScaleIsRoundedOnce) {
   }
 }
 
-TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
-  for (const size_t n : kSizes) {
-    Tensor x(DType::kFloat32, RandomValues(n, 2, -1e3, 1e3));
-    const Values values = x.ToValues();
-    constexpr auto kBlock = static_cast<size_t>(kSquaresBlock);
-    constexpr double kUntouched = -1;
-    Reachable<double> sums((n + kBlock - 1) / kBlock + 1, kUntouched);
-    KernelsUnderTest().block_squares({}, static_cast<int64_t>(n), x.floats(), sums.data());
+// n values from wherever an fp32 may lie, and room for their squares.
+struct Squared {
+  explicit Squared(size_t n, size_t before)
+      : x(DType::kFloat32, RandomValues(before + n, 2, -1e3, 1e3)),
+        first(before),
+        sums((n + kBlock - 1) / kBlock + 1, kUntouched) {}
+
+  SquaredTensor tensor() {
+    return {static_cast<int64_t>(x.size() - first), x.floats() + first, sums.data()};
+  }
+  void Expect() const {
+    const Values all = x.ToValues();
+    const Values values(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
     for (size_t block = 0; block + 1 < sums.size(); ++block) {
-      const Values part(
-          values.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
-          values.begin() + static_cast<std::ptrdiff_t>(std::min(n, (block + 1) * kBlock)));
+      const size_t end = std::min(values.size(), (block + 1) * kBlock);
+      const Values part(values.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
+                        values.begin() + static_cast<std::ptrdiff_t>(end));
       const double want = twin::Dot(part, part);
-      EXPECT_NEAR(sums[block], want, 1e-14 * want);
+      EXPECT_NEAR(sums[block], want, 1e-14 * want) << block << " of " << values.size();
     }
     EXPECT_EQ(sums.back(), kUntouched);
+  }
+
+  static constexpr auto kBlock = static_cast<size_t>(kSquaresBlock);
+  static constexpr double kUntouched = -1;
+  Tensor x;
+  size_t first;
+  Reachable<double> sums;
+};
+
+TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
+  for (const size_t n : kSizes) {
+    Squared squared(n, 0);
+    const SquaredTensor tensor = squared.tensor();
+    KernelsUnderTest().block_squares({}, {&tensor, 1});
+    squared.Expect();
+  }
+}
+
+// As many tensors as one launch takes, and one fewer and more; none, small and large ones, and
+// those that are not aligned. Each has the bits that it has alone.
+TEST(ElementwiseTest, SquaresOfManyTensorsAreThoseOfEach) {
+  for (const size_t count : {2, 127, 128, 129, 300}) {
+    std::deque<Squared> all;  // tensors do not move
+    for (size_t i = 0; i < count; ++i) all.emplace_back(i * i % 9000 * (i % 5 > 0), i % 7 / 6);
+    std::vector<SquaredTensor> tensors;
+    for (Squared& squared : all) tensors.push_back(squared.tensor());
+    KernelsUnderTest().block_squares({}, tensors);
+    for (Squared& squared : all) {
+      squared.Expect();
+      const Reachable<double> together = squared.sums;
+      const SquaredTensor tensor = squared.tensor();
+      KernelsUnderTest().block_squares({}, {&tensor, 1});
+      EXPECT_EQ(squared.sums, together) << squared.x.size();
+    }
   }
 }
 

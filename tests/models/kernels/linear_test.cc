@@ -84,20 +84,22 @@ class LinearTest : public testing::TestWithParam<Case> {
         linear_(KernelsUnderTest().make_linear(shape_)),
         values_(shape_),
         weight_(shape_.weight_dtype, values_.weight),
+        bias_(DType::kFloat32, values_.bias),
         packed_(linear_->packed_bytes()) {
-    linear_->Pack({}, weight_.data(), packed_.data());
+    linear_->Pack({}, weight_.data(), bias(), packed_.data());
   }
+
+  const float* bias() { return shape_.bias ? bias_.floats() : nullptr; }
 
   const LinearShape shape_;
   const std::unique_ptr<Linear> linear_;
   const Operands values_;
-  Tensor weight_;
+  Tensor weight_, bias_;
   Workspace packed_;
 };
 
 TEST_P(LinearTest, ForwardIsProductPlusBiasPlusResidual) {
   const Tensor x(shape_.dtype, values_.x);
-  Tensor bias(DType::kFloat32, values_.bias);
   const Tensor residual(shape_.dtype, values_.residual);
   for (const bool with_residual : {false, true}) {
     Values want = twin::Product(shape_.rows, shape_.in, shape_.out, values_.x, false,
@@ -112,8 +114,7 @@ TEST_P(LinearTest, ForwardIsProductPlusBiasPlusResidual) {
     Tensor activated(shape_.dtype, want.size());
     Workspace workspace(linear_->forward_workspace());
     const bool activates = shape_.activation != Activation::kNone;
-    linear_->Forward({}, x.data(), weight_.data(), packed_.data(),
-                     shape_.bias ? bias.floats() : nullptr,
+    linear_->Forward({}, x.data(), weight_.data(), packed_.data(), bias(),
                      with_residual ? residual.data() : nullptr, y.data(),
                      activates ? activated.data() : nullptr, workspace.data());
     ExpectClose(y, want, Epsilon(shape_.dtype), tolerance, GetParam().Name());
@@ -147,7 +148,7 @@ TEST_P(LinearTest, InputGradientIsAddedAndRoundedOnce) {
   shape.add_input_grad = true;
   const std::unique_ptr<Linear> linear = KernelsUnderTest().make_linear(shape);
   Workspace packed(linear->packed_bytes());
-  linear->Pack({}, weight_.data(), packed.data());
+  linear->Pack({}, weight_.data(), bias(), packed.data());
   Values want = twin::Product(shape.rows, shape.out, shape.in, values_.dy, false,
                               values_.seen_weight, !shape.weight_transposed);
   const double tolerance = SumTolerance(shape.out) + RoundedBefore(shape, want);
@@ -189,9 +190,10 @@ TEST_P(LinearTest, WeightGradientOverwritesThenAccumulates) {
 }
 
 TEST_P(LinearTest, WeightsOfTheProductsTypeAreUsedAsTheyAre) {
-  if (shape_.dtype == shape_.weight_dtype) {
-    EXPECT_EQ(linear_->packed_bytes(), 0u);
-  }
+  if (shape_.dtype != shape_.weight_dtype) return;
+  LinearShape shape = shape_;  // a bias may have a copy
+  shape.bias = false;
+  EXPECT_EQ(KernelsUnderTest().make_linear(shape)->packed_bytes(), 0u);
 }
 
 // Values of rows that are `to` long from rows that are `from` long; what is new is 0.
@@ -226,7 +228,7 @@ TEST(PaddedLinearTest, IsTheProductWithoutPaddingAndZeros) {
     const Tensor weight(shape.weight_dtype, rows), x(shape.dtype, values.x);
     const Tensor dy(shape.dtype, Widened(values.dy, shape.out, shape.padded_out));
     Workspace packed(linear->packed_bytes());
-    linear->Pack({}, weight.data(), packed.data());
+    linear->Pack({}, weight.data(), nullptr, packed.data());
 
     Tensor y(shape.dtype, static_cast<size_t>(shape.rows * shape.padded_out));
     Workspace forward(linear->forward_workspace());

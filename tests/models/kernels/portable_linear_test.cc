@@ -41,7 +41,7 @@ class PortableLinearTest : public testing::TestWithParam<DType> {
     Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
     Workspace input_grad(linear->input_grad_workspace());
     Workspace weight_grad(linear->weight_grad_workspace());
-    linear->Pack({}, weight.floats(), packed.data());
+    linear->Pack({}, weight.floats(), bias.floats(), packed.data());
     linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(), residual.data(),
                     out->y.data(), nullptr, forward.data());
     linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), nullptr, out->dx.data(),

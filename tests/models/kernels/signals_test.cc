@@ -41,7 +41,7 @@ class Products {
         forward_(linear_->forward_workspace()),
         input_grad_(linear_->input_grad_workspace()),
         weight_grad_(linear_->weight_grad_workspace()) {
-    linear_->Pack({}, weight_.floats(), packed_.data());
+    linear_->Pack({}, weight_.floats(), bias_.floats(), packed_.data());
   }
 
   std::vector<float> Compute() {

@@ -123,8 +123,21 @@ Bits RunRope(DType dtype) {
   const RopeShape shape = {
       .rows = kRows, .seq = 17, .heads = 11, .width = 100, .stride = kDim, .dtype = dtype};
   Tensor x = Random(dtype, kValues, 1), table = Random(DType::kFloat32, 17 * shape.width, 2);
-  CpuKernels().rope({}, shape, table.floats(), nullptr, false, x.data());
-  return {x.Bits()};
+  const Kernels& kernels = CpuKernels();
+  kernels.rope({}, shape, table.floats(), nullptr, false, x.data());
+  Bits bits = {x.Bits()};
+  RopeShape heads = shape;
+  heads.stride = heads.heads * heads.width;
+  Tensor gamma = Random(DType::kFloat32, heads.width, 3), dy = Random(dtype, kValues, 4);
+  Tensor y = Random(dtype, kValues, 5), dx = Random(dtype, kValues, 6);
+  Tensor rrms = Empty(DType::kFloat32, kRows * heads.heads);
+  Tensor partial = Empty(DType::kFloat32, heads.width);
+  kernels.rms_norm_rope_forward({}, heads, 1e-5f, 1, x.data(), gamma.floats(), table.floats(),
+                                nullptr, y.data(), rrms.floats());
+  kernels.rms_norm_rope_backward({}, heads, 1, dy.data(), x.data(), gamma.floats(), rrms.floats(),
+                                 table.floats(), nullptr, dx.data(), partial.floats(), nullptr);
+  for (const Tensor* tensor : {&y, &rrms, &dx, &partial}) bits.push_back(tensor->Bits());
+  return bits;
 }
 
 Bits RunCrossEntropy(DType dtype) {
@@ -171,7 +184,8 @@ Bits RunSums(DType dtype) {
   Tensor x = Random(DType::kFloat32, kValues, 1), y = Random(DType::kFloat32, kValues, 2);
   kernels.accumulate({}, kValues, x.floats(), y.floats(), true);
   std::vector<double> squares(static_cast<size_t>((kValues + kSquaresBlock - 1) / kSquaresBlock));
-  kernels.block_squares({}, kValues, y.floats(), squares.data());
+  const SquaredTensor squared = {kValues, y.floats(), squares.data()};
+  kernels.block_squares({}, {&squared, 1});
   const char* const bytes = reinterpret_cast<const char*>(squares.data());
   Tensor dy = Random(dtype, kValues, 3);
   std::vector<int32_t> tokens;

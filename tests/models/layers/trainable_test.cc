@@ -97,11 +97,17 @@ std::vector<Unsupported> EachField() {
        },
        "norms after attention and the MLP", "none"},
       {[](DecoderConfig* c) { c->norm_offset = true; }, "layer norms with an offset", "RMS norms"},
+      {[](DecoderConfig* c) { c->qk_norm = true; }, "layer norms over queries and keys",
+       "RMS norms"},
       {[](DecoderConfig* c) { c->embedding_scale = 2; }, "scales of its own", "those of GPT-2"},
       {[](DecoderConfig* c) { c->attention_scale = 2; }, "scales of its own", "those of GPT-2"},
       {[](DecoderConfig* c) { c->attention_soft_cap = 2; }, "a soft cap over scores", "none"},
       {[](DecoderConfig* c) { c->final_soft_cap = 2; }, "a soft cap over its logits", "none"},
-      {[](DecoderConfig* c) { c->qk_norm = true; }, "norms over queries and keys", "none"},
+      {[](DecoderConfig* c) {
+         c->qk_norm = true;
+         c->norm = NormKind::kRms;
+       },
+       "norms over queries and keys", "none"},
       {[](DecoderConfig* c) { c->qkv_bias = false; }, "attention without biases", "a bias"},
       {[](DecoderConfig* c) { c->output_bias = false; }, "attention without biases", "a bias"},
       {[](DecoderConfig* c) { c->window = 4; }, "a sliding window of 4 tokens",

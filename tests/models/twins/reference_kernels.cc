@@ -118,6 +118,22 @@ void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* sta
   }
 }
 
+void RmsNormRopeForward(Stream, const RopeShape& shape, float epsilon, float gain_offset,
+                        const void* x, const float* gamma, const float* table,
+                        const int32_t* starts, void* y, float* rrms) {
+  RmsNormForward({}, shape.dtype, shape.rows * shape.heads, shape.width, epsilon, gain_offset, x,
+                 gamma, nullptr, y, rrms);
+  Rope({}, shape, table, starts, /*inverse=*/false, y);
+}
+
+void RmsNormRopeBackward(Stream, const RopeShape& shape, float gain_offset, void* dy, const void* x,
+                         const float* gamma, const float* rrms, const float* table,
+                         const int32_t* starts, void* dx, float* partial, void* workspace) {
+  Rope({}, shape, table, starts, /*inverse=*/true, dy);
+  RmsNormBackward({}, shape.dtype, shape.rows * shape.heads, shape.width, gain_offset, dy, x, gamma,
+                  rrms, nullptr, dx, partial, workspace);
+}
+
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
                   float grad_scale, bool accumulate, double* loss, int64_t* correct, void*) {
   double sum_of_losses = 0;
@@ -173,10 +189,13 @@ void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
   for (int64_t i = 0; i < n; ++i) Add(&y[i], x[i], add);
 }
 
-void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
-  for (int64_t i = 0; i < n; ++i) {
-    double& sum = sums[i / kSquaresBlock];
-    sum = (i % kSquaresBlock == 0 ? 0 : sum) + double{x[i]} * x[i];
+void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {
+  for (const SquaredTensor& tensor : tensors) {
+    for (int64_t i = 0; i < tensor.n; ++i) {
+      double& sum = tensor.sums[i / kSquaresBlock];
+      const double value = tensor.values[i];
+      sum = (i % kSquaresBlock == 0 ? 0 : sum) + value * value;
+    }
   }
 }
 
@@ -322,6 +341,8 @@ const Kernels& ReferenceKernels() {
       .gated_backward = reference::GatedBackward,
       .rope_table = reference::RopeTable,
       .rope = reference::Rope,
+      .rms_norm_rope_forward = reference::RmsNormRopeForward,
+      .rms_norm_rope_backward = reference::RmsNormRopeBackward,
       .cross_entropy = reference::CrossEntropy,
       .cross_entropy_workspace = reference::NoWorkspace,
       .soft_cap = reference::SoftCap,

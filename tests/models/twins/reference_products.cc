@@ -23,7 +23,7 @@ class PlainLinear : public Linear {
   size_t input_grad_workspace() const override { return kInputWorkspace; }
   size_t weight_grad_workspace() const override { return kWeightWorkspace; }
 
-  void Pack(Stream, const void* weight, void* packed) override {
+  void Pack(Stream, const void* weight, const float* /*bias*/, void* packed) override {
     for (int64_t i = 0; i < shape_.in * width_; ++i)
       Set(shape_.dtype, packed, i, Get(shape_.weight_dtype, weight, i));
   }

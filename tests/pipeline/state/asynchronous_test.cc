@@ -67,8 +67,9 @@ class TwinStage {
       const std::vector<float>& gradient = result.gradients.at(decl.name);
       double of_gradient = 0;  // one block: these models are small
       EXPECT_LE(gradient.size(), static_cast<size_t>(kSquaresBlock));
-      CpuKernels().block_squares({}, static_cast<int64_t>(gradient.size()), gradient.data(),
-                                 &of_gradient);
+      const SquaredTensor tensor = {static_cast<int64_t>(gradient.size()), gradient.data(),
+                                    &of_gradient};
+      CpuKernels().block_squares({}, {&tensor, 1});
       squares += of_gradient;
     }
     const double norm = std::sqrt(squares);

@@ -12,9 +12,9 @@ namespace sluice::cuda {
 namespace {
 
 // bf16 multiplies with a rounded copy of fp32 weights, in the same layout, and adds a rounded copy
-// of the bias, since cuBLASLt requires it in the result's type. Where y is padded, forward and input
-// gradient are products of the padded size. The gradient of W, which is not padded, is a product of
-// a multiple of kAlignedOutputs, and a small one of the outputs behind.
+// of the bias, since cuBLASLt requires it in the result's type; packed: [weights | bias]. Where y is
+// padded, forward and input gradient are products of the padded size. The gradient of W, which is
+// not padded, is a product of a multiple of kAlignedOutputs, and a small one of the outputs behind.
 class CudaLinear : public Linear {
  public:
   explicit CudaLinear(const LinearShape& shape)
@@ -29,29 +29,30 @@ class CudaLinear : public Linear {
         last_weight_grad_accumulate_(WeightGradShape(shape, last_outputs(), true)) {}
 
   size_t packed_bytes() const override {
-    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out_width() * SizeOf(shape_.dtype))
-                                : 0;
+    const size_t bias = RoundsBias(shape_) ? WorkBytes(shape_.out * SizeOf(shape_.dtype)) : 0;
+    return packed_weights() + bias;
   }
-  size_t forward_workspace() const override {
-    const bool rounds_bias = RoundsBias(shape_);
-    return kMatmulWorkspace + (rounds_bias ? WorkBytes(shape_.out * SizeOf(shape_.dtype)) : 0);
-  }
+  size_t forward_workspace() const override { return kMatmulWorkspace; }
   size_t input_grad_workspace() const override { return kMatmulWorkspace; }
   size_t weight_grad_workspace() const override {
     return kMatmulWorkspace + (shape_.bias ? ColumnSumsWorkspace(shape_.rows, shape_.out) : 0);
   }
 
-  void Pack(Stream stream, const void* weight, void* packed) override {
+  void Pack(Stream stream, const void* weight, const float* bias, void* packed) override {
     Rehearse(stream);
-    if (!CopiesWeight(shape_)) return;
-    ToBFloat16(stream, shape_.in * shape_.out_width(), static_cast<const float*>(weight), packed);
+    if (CopiesWeight(shape_)) {
+      ToBFloat16(stream, shape_.in * shape_.out_width(), static_cast<const float*>(weight), packed);
+    }
+    if (RoundsBias(shape_)) {
+      ToBFloat16(stream, shape_.out, bias, static_cast<std::byte*>(packed) + packed_weights());
+    }
   }
 
   void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
     MatmulTensors tensors = {.a = x, .b = Weights(weight, packed), .c = residual, .d = y};
-    if (shape_.bias) tensors.bias = BiasFor(stream, bias, workspace);
+    if (shape_.bias) tensors.bias = Bias(bias, packed);
     Matmul& product = residual == nullptr ? forward_ : forward_residual_;
     NoteCudaFailure(product.Run(stream, tensors, workspace));
     if (activated == nullptr) return;
@@ -130,6 +131,12 @@ class CudaLinear : public Linear {
     return {.a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
   }
 
+  // Bytes of the weights' copy.
+  size_t packed_weights() const {
+    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out_width() * SizeOf(shape_.dtype))
+                                : 0;
+  }
+
   // Outputs whose weights' gradients are a product of their own.
   int64_t last_outputs() const { return shape_.out - AlignedOutputs(shape_); }
 
@@ -162,10 +169,9 @@ class CudaLinear : public Linear {
     return CopiesWeight(shape_) ? packed : weight;
   }
 
-  const void* BiasFor(Stream stream, const float* bias, void* workspace) const {
+  const void* Bias(const float* bias, const void* packed) const {
     if (!RoundsBias(shape_)) return bias;
-    ToBFloat16(stream, shape_.out, bias, Behind(workspace));
-    return Behind(workspace);
+    return static_cast<const std::byte*>(packed) + packed_weights();
   }
 
   // Errors count as yes: Run reports them.

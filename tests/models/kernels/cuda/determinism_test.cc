@@ -26,7 +26,7 @@ Bits RunLinear(const LinearShape& shape) {
   Workspace forward(linear->forward_workspace());
   Workspace input_grad(linear->input_grad_workspace());
   Workspace weight_grad(linear->weight_grad_workspace());
-  linear->Pack({}, weight.floats(), packed.data());
+  linear->Pack({}, weight.floats(), bias.floats(), packed.data());
   linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(), nullptr, y.data(),
                   activated.data(), forward.data());
   linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), x.data(), dx.data(),
@@ -78,6 +78,7 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
   const Kernels& k = KernelsUnderTest();
   const Tensor dy(dtype, RandomMatrix(kRows, kDim, 1)), x(dtype, RandomMatrix(kRows, kDim, 2));
   Tensor gamma(DType::kFloat32, RandomMatrix(1, kDim, 3));
+  Tensor angles(DType::kFloat32, RandomMatrix(kRows, kDim / 6, 4));
   Reachable<int32_t> tokens;
   for (int32_t r = 0; r < kRows; ++r) tokens.push_back(r * 5 % 7);
   const auto run = [&] {
@@ -105,12 +106,23 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     Workspace embedding(k.embedding_backward_workspace(kRows, 7));
     k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
                          dy.data(), dwte.floats(), dwpe.floats(), false, embedding.data());
+    const RopeShape heads = {
+        .rows = kRows, .seq = kRows, .heads = 6, .width = kDim / 6, .stride = kDim, .dtype = dtype};
+    Tensor turned(dtype, x.size()), turned_dx(dtype, x.size()), turned_dy(dtype, dy.ToValues());
+    Tensor of_heads(DType::kFloat32, size_t{6 * kRows});
+    Tensor head_partial(DType::kFloat32, size_t{kDim / 6});
+    Workspace of_head_norm(k.rms_norm_backward_workspace(6 * kRows, kDim / 6));
+    k.rms_norm_rope_forward({}, heads, 1e-5f, 0, x.data(), gamma.floats(), angles.floats(), nullptr,
+                            turned.data(), of_heads.floats());
+    k.rms_norm_rope_backward({}, heads, 0, turned_dy.data(), x.data(), gamma.floats(),
+                             of_heads.floats(), angles.floats(), nullptr, turned_dx.data(),
+                             head_partial.floats(), of_head_norm.data());
     const char* const bytes = reinterpret_cast<const char*>(loss.data());
-    return Bits{y.Bits(),          mean.Bits(),    rstd.Bits(),
-                dx.Bits(),         partial.Bits(), dwte.Bits(),
-                dwpe.Bits(),       logits.Bits(),  {bytes, bytes + sizeof(double)},
-                rms_y.Bits(),      rrms.Bits(),    rms_dx.Bits(),
-                rms_partial.Bits()};
+    return Bits{
+        turned.Bits(), turned_dx.Bits(), head_partial.Bits(), y.Bits(),
+        mean.Bits(),   rstd.Bits(),      dx.Bits(),           partial.Bits(),
+        dwte.Bits(),   dwpe.Bits(),      logits.Bits(),       {bytes, bytes + sizeof(double)},
+        rms_y.Bits(),  rrms.Bits(),      rms_dx.Bits(),       rms_partial.Bits()};
   };
   const Bits alone = run();
   const Busy busy;

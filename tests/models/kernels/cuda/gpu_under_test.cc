@@ -27,8 +27,8 @@ class FinishedLinear : public Linear {
   size_t input_grad_workspace() const override { return linear_->input_grad_workspace(); }
   size_t weight_grad_workspace() const override { return linear_->weight_grad_workspace(); }
 
-  void Pack(Stream, const void* weight, void* packed) override {
-    linear_->Pack(GpuStream(), weight, packed);
+  void Pack(Stream, const void* weight, const float* bias, void* packed) override {
+    linear_->Pack(GpuStream(), weight, bias, packed);
     FinishOnGpu(GpuStream());
   }
   void Forward(Stream, const void* x, const void* weight, const void* packed, const float* bias,
@@ -71,6 +71,8 @@ Kernels MakeTable() {
   table.gated_backward = Finished<&Kernels::gated_backward>::Call;
   table.rope_table = Finished<&Kernels::rope_table>::Call;
   table.rope = Finished<&Kernels::rope>::Call;
+  table.rms_norm_rope_forward = Finished<&Kernels::rms_norm_rope_forward>::Call;
+  table.rms_norm_rope_backward = Finished<&Kernels::rms_norm_rope_backward>::Call;
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;
   table.soft_cap = Finished<&Kernels::soft_cap>::Call;
   table.dropout = Finished<&Kernels::dropout>::Call;

@@ -120,6 +120,20 @@ TEST_F(LaunchesTest, OfRotaryPositions) {
     k.rope({}, {.rows = 8, .seq = 8, .heads = 2, .width = 16, .stride = 32, .dtype = kBF16},
            In<float>(), nullptr, false, Out());
   });
+  for (const int64_t width : {16, 514}) {  // the latter is more than a warp holds
+    for (const int64_t rows : {0, 8}) {
+      const RopeShape shape = {
+          .rows = rows, .seq = 8, .heads = 2, .width = width, .stride = 2 * width, .dtype = kBF16};
+      for (const bool sums : {false, true}) {
+        ExpectSame("norm and turn", [&](const Kernels& k) {
+          k.rms_norm_rope_forward({}, shape, 1e-5f, 0, In(), In<float>(), In<float>(), nullptr,
+                                  Out(), Out<float>());
+          k.rms_norm_rope_backward({}, shape, 0, Out(), In(), In<float>(), In<float>(), In<float>(),
+                                   nullptr, Out(), sums ? Out<float>() : nullptr, Out());
+        });
+      }
+    }
+  }
 }
 
 TEST_F(LaunchesTest, OfAttentionWithACache) {
@@ -175,7 +189,7 @@ TEST_F(LaunchesTest, OfCrossEntropy) {
 
 // With so many tensors that one launch has no room for all.
 TEST_F(LaunchesTest, OfAStepsEnd) {
-  for (const size_t count : {1, 64, 65, 130}) {
+  for (const size_t count : {1, 64, 65, 128, 130}) {
     std::vector<OptimizerTensor> tensors(count);
     for (OptimizerTensor& tensor : tensors) {
       tensor.n = 5;
@@ -187,9 +201,11 @@ TEST_F(LaunchesTest, OfAStepsEnd) {
     }
     tensors.back().n = count == 65 ? 0 : 5;
     std::vector<GroupedSum> rows(count, {.n = 1, .values = In<double>(), .sums = In<double>()});
+    std::vector<SquaredTensor> squared(count, {5000, In<float>(), Out<double>()});
+    squared.back().n = tensors.back().n;
     const std::vector<HashedTensor> hashed(count, {.data = In(), .bytes = 70'000});
     ExpectSame("end", [&](const Kernels& k) {
-      k.block_squares({}, 5000, In<float>(), Out<double>());
+      k.block_squares({}, squared);
       k.add_in_groups({}, rows);
       k.adamw({}, {}, tensors);
       k.sgd({}, {}, tensors);
