@@ -23,13 +23,11 @@ absl::Status CheckCudnnAttention(const AttentionShape& shape) {
         kWidest, kMultiple, DTypeName(shape.dtype), shape.width,
         shape.dtype == DType::kBFloat16 ? "" : ", or --dtype bf16"));
   }
-  if (shape.kv_heads == shape.heads && shape.window == 0 && shape.soft_cap == 0) {
-    return absl::OkStatus();
-  }
+  if (shape.window == 0 && shape.soft_cap == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "cuDNN's attention takes a key and value head for each query head, no window and no soft "
-      "cap, not %d for %d, a window of %d and a cap of %g; take --attention sluice",
-      shape.kv_heads, shape.heads, shape.window, shape.soft_cap));
+      "cuDNN's attention takes no window and no soft cap, not a window of %d and a cap of %g; take "
+      "--attention sluice",
+      shape.window, shape.soft_cap));
 }
 
 }  // namespace sluice

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from gpu_check import process, training
 
-MODEL = ["--model", "char-gpt", "--layers", "12", "--dim", "128", "--heads", "2", "--seq", "64", "--micro-batch-size", "2",
-         "--steps", "3", "--eval-micro-batches", "1", "--timeout", "60s", "--no-pin"]
+MODELS = {"gpt": ["--model", "char-gpt", "--layers", "12", "--dim", "128", "--heads", "2"],
+          # Grouped queries, norms of heads, rotary positions, a gated MLP.
+          "qwen3": ["--model", "qwen3-0.6b", "--layers", "4", "--vocab", "256"]}
+RUN = ["--seq", "64", "--micro-batch-size", "2", "--steps", "3", "--eval-micro-batches", "1", "--timeout", "60s", "--no-pin"]
 MICRO_BATCHES = 8
 ONE_LIMIT, MANY_LIMIT = 60, 90  # seconds of a run in one process, in several
 
@@ -24,8 +26,9 @@ class Configuration:
     zero: int = 0
     processes: bool = False  # one process per rank, over NCCL
     graphs: bool = True  # where there is a GPU
-    norm: str = "layer"
+    norm: str = "layer"  # of the gpt
     attention: str = "sluice"
+    model: str = "gpt"
 
     @property
     def needs_gpu(self):
@@ -33,7 +36,7 @@ class Configuration:
 
     @property
     def name(self):
-        parts = [self.schedule, f"p{self.stages}"]
+        parts = ([self.model] if self.model != "gpt" else []) + [self.schedule, f"p{self.stages}"]
         parts += [f"v{self.chunks}"] if self.chunks > 1 else []
         parts += [self.dtype] + ([self.recompute] if self.recompute != "none" else [])
         parts += ["ahead"] if self.ahead else []
@@ -57,11 +60,11 @@ class Configuration:
 
     def reference(self):
         """The run that must give the same bits: one stage, in one process."""
-        return (self.dtype, self.groups, self.norm, self.attention)
+        return (self.dtype, self.groups, self.norm, self.attention, self.model)
 
     def flags(self):
-        flags = [*MODEL, "--schedule", self.schedule, "--stages", str(self.stages), "--dtype", self.dtype, "--recompute",
-                 self.recompute, "--norm", self.norm, "--attention", self.attention, "--micro-batches",
+        flags = [*model_flags(self.model, self.norm), "--schedule", self.schedule, "--stages", str(self.stages), "--dtype",
+                 self.dtype, "--recompute", self.recompute, "--attention", self.attention, "--micro-batches",
                  str(MICRO_BATCHES // self.replicas)]
         if self.schedule != "chimera":
             flags += ["--sum-groups", str(self.groups)]
@@ -74,8 +77,12 @@ class Configuration:
         return flags + ([] if self.graphs else ["--no-cuda-graphs"])
 
 
-def reference_flags(dtype, groups, norm, attention):
-    return [*MODEL, "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--norm", norm, "--attention", attention,
+def model_flags(model, norm):
+    return [*MODELS[model], *RUN, *(["--norm", norm] if model == "gpt" else [])]
+
+
+def reference_flags(dtype, groups, norm, attention, model="gpt"):
+    return [*model_flags(model, norm), "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--attention", attention,
             "--micro-batches", str(MICRO_BATCHES), "--sum-groups", str(groups)]
 
 
@@ -83,7 +90,7 @@ def first_configurations():
     """Few that have everything once, since the time may end. One process first: it tells most about the others' errors."""
     return [Configuration("1f1b", 2, dtype="bf16"), Configuration("1f1b", 2, dtype="bf16", processes=True),
             Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=False),
-            Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
+            Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn", model="qwen3"),
             Configuration("zbv", 2, 2, "bf16", processes=True),
             Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
             Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
@@ -101,10 +108,13 @@ def further_configurations():
               Configuration("1f1b", 2, recompute="full", ahead=True, processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
               Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=False),
+              Configuration("1f1b", 2, dtype="bf16", model="qwen3"),
+              Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
               Configuration("1f1b", 2, dtype="bf16", processes=True, attention="cudnn"),
               Configuration("zbv", 2, 2, "bf16", recompute="full", attention="cudnn"),
               Configuration("1f1b", 2, dtype="bf16", graphs=False, attention="cudnn"),
-              Configuration("zb-h1", 2, graphs=False)]
+              Configuration("zb-h1", 2, graphs=False), Configuration("zb-h1", 4, model="qwen3"),
+              Configuration("zbv", 2, 2, "bf16", recompute="full", attention="cudnn", model="qwen3")]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
     chunked = (("interleaved", 2), ("interleaved", 3), ("interleaved-zb", 2), ("bfs", 2), ("zbv", 2), ("v-half", 2),
                ("v-min", 2), ("dualpipev", 2), ("hanayo", 2))

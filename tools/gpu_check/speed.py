@@ -12,13 +12,12 @@ from gpu_check.kit import Skip
 class Kind:
     """What is the same for all models of a kind."""
     sizes: tuple  # those that are typed as flags; the preset has its own of the others
-    cudnn: bool  # whether cuDNN's attention runs it; that has no grouped queries here
     peer: bool  # whether torch_peer.py trains it
 
 
 KINDS = {
-    "gpt2": Kind(sizes=("layers", "dim", "heads", "vocab", "seq"), cudnn=True, peer=True),
-    "qwen3": Kind(sizes=("layers", "vocab", "seq"), cudnn=False, peer=False),
+    "gpt2": Kind(sizes=("layers", "dim", "heads", "vocab", "seq"), peer=True),
+    "qwen3": Kind(sizes=("layers", "vocab", "seq"), peer=False),
 }
 # Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64. "ways": "all" that are measured
 # beside each other, or, of a model that is slow to start, "ends": what has everything, and nothing. "own_vocab": the
@@ -157,10 +156,9 @@ def variants(kit, shape, tuned):
         return {"sluice": []}
     with_tuned = {", tuned": ["--algorithms", str(tuned)]} if tuned else {}
     ways = {"": [], ", no CUDA graphs": ["--no-cuda-graphs"], **with_tuned}
-    if kind_of(shape).cudnn:
-        cudnn = ["--attention", "cudnn"]
-        ways[", cuDNN's attention"] = cudnn
-        ways.update({f"{name}, cuDNN's attention": [*flags, *cudnn] for name, flags in with_tuned.items()})
+    cudnn = ["--attention", "cudnn"]
+    ways[", cuDNN's attention"] = cudnn
+    ways.update({f"{name}, cuDNN's attention": [*flags, *cudnn] for name, flags in with_tuned.items()})
     if shape["ways"] == "ends":
         last = list(ways)[-1]
         ways = {last: ways[last], "": []}

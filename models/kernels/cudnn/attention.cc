@@ -19,7 +19,7 @@
 namespace sluice::cudnn {
 namespace {
 
-using ShapeKey = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float>;
+using ShapeKey = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float>;
 
 // The objects that the attention layers of all threads share on one GPU. A handle serves one call
 // at a time; a call only queues work.
@@ -149,8 +149,8 @@ class CudnnAttention : public Attention {
     if (!library.ok()) return library.status();
     const absl::StatusOr<Engine*> engine = CurrentEngine(*library);
     if (!engine.ok()) return engine.status();
-    const ShapeKey key = {shape_.batch,    shape_.seq,       shape_.heads,      shape_.width,
-                          shape_.q_stride, shape_.kv_stride, ScoreScale(shape_)};
+    const ShapeKey key = {shape_.batch, shape_.seq,      shape_.heads,     shape_.kv_heads,
+                          shape_.width, shape_.q_stride, shape_.kv_stride, ScoreScale(shape_)};
     const std::lock_guard lock((*engine)->mutex);
     auto found = (*engine)->plans.find(key);
     if (found == (*engine)->plans.end()) {

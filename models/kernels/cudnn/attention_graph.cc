@@ -11,16 +11,16 @@ class Builder {
   Builder(const AttentionShape& shape, TensorGraph* graph)
       : s_(shape), width_(shape.width), graph_(*graph) {}
 
-  int Queries() { return graph_.Add(Rows(s_.q_stride)); }
-  int Keys() { return graph_.Add(Rows(s_.kv_stride)); }
+  int Queries() { return graph_.Add(Rows(s_.heads, s_.q_stride)); }
+  int Keys() { return graph_.Add(Rows(s_.kv_heads, s_.kv_stride)); }
   // The same, as the second factor of a product with its transposed.
   int KeysTransposed() {
-    const GraphTensor rows = Rows(s_.kv_stride);
-    return graph_.Add({.dims = {s_.batch, s_.heads, width_, s_.seq},
+    const GraphTensor rows = Rows(s_.kv_heads, s_.kv_stride);
+    return graph_.Add({.dims = {s_.batch, s_.kv_heads, width_, s_.seq},
                        .strides = {rows.strides[0], rows.strides[1], 1, rows.strides[2]},
                        .element = Element::kBFloat16});
   }
-  int Output() { return graph_.Add(Rows(s_.heads * width_)); }
+  int Output() { return graph_.Add(Rows(s_.heads, s_.heads * width_)); }
   // One number for each row and head; in memory, or virtual.
   int PerRow(bool is_virtual) {
     return graph_.Add({.dims = {s_.batch, s_.heads, s_.seq, 1},
@@ -49,23 +49,39 @@ class Builder {
   }
   // Keys in their original layout, from KeysTransposed().
   int Upright(int keys) {
-    GraphTensor upright = Rows(s_.kv_stride);
+    GraphTensor upright = Rows(s_.kv_heads, s_.kv_stride);
     upright.is_virtual = true;
     upright.element = Element::kFloat32;
     return graph_.Apply({.op = GraphOp::kReshape, .a = keys, .result = graph_.Add(upright)});
   }
   // The fp32 products of the outputs before they are added up.
   int OutputProducts() {
-    GraphTensor products = Rows(s_.heads * width_);
+    GraphTensor products = Rows(s_.heads, s_.heads * width_);
     products.strides[1] = s_.seq * width_;  // as the pattern requires; no data are stored there
     products.is_virtual = true;
     products.element = Element::kFloat32;
     return graph_.Add(products);
   }
 
+  // result = a * b, the gradient of keys or values: of grouped queries the sum over those of each
+  // query head, which the pattern has in bf16.
+  void KeyGradient(int a, int b, int result) {
+    if (s_.kv_heads == s_.heads) {
+      graph_.Apply({.op = GraphOp::kMatmul, .a = a, .b = b, .result = result});
+      return;
+    }
+    const int of_heads =
+        graph_.Add({.dims = {s_.batch, s_.heads, s_.seq, width_},
+                    .strides = {s_.heads * s_.seq * width_, s_.seq * width_, width_, 1},
+                    .element = Element::kBFloat16,
+                    .is_virtual = true});
+    graph_.Apply({.op = GraphOp::kMatmul, .a = a, .b = b, .result = of_heads});
+    graph_.Apply({.op = GraphOp::kSum, .a = of_heads, .result = result});
+  }
+
  private:
-  GraphTensor Rows(int64_t row) const {
-    return {.dims = {s_.batch, s_.heads, s_.seq, width_},
+  GraphTensor Rows(int64_t heads, int64_t row) const {
+    return {.dims = {s_.batch, heads, s_.seq, width_},
             .strides = {s_.seq * row, width_, row, 1},
             .element = Element::kBFloat16};
   }
@@ -137,16 +153,14 @@ AttentionBackwardGraph MakeBackwardGraph(const AttentionShape& shape) {
   const int scaled = graph.Apply({.op = kMultiply, .a = raw, .b = scale});
   const int log_weights = graph.Apply({.op = kSubtract, .a = scaled, .b = made.lse});
   const int weights = graph.Apply({.op = kExp, .a = build.Masked(log_weights)});
-  graph.Apply(
-      {.op = kMatmul, .a = build.Transposed(weights), .b = made.dout, .result = made.dvalues});
+  build.KeyGradient(build.Transposed(weights), made.dout, made.dvalues);
 
   const int dweights =
       graph.Apply({.op = kMatmul, .a = made.dout, .b = made.values, .result = build.Scores()});
   const int centered = graph.Apply({.op = kSubtract, .a = dweights, .b = made.row_sums});
   const int dscaled = graph.Apply({.op = kMultiply, .a = centered, .b = weights});
   const int dscores = graph.Apply({.op = kMultiply, .a = dscaled, .b = scale});
-  graph.Apply(
-      {.op = kMatmul, .a = build.Transposed(dscores), .b = made.queries, .result = made.dkeys});
+  build.KeyGradient(build.Transposed(dscores), made.queries, made.dkeys);
   graph.Apply(
       {.op = kMatmul, .a = dscores, .b = build.Upright(made.keys), .result = made.dqueries});
   return made;

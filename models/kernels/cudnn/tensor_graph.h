@@ -21,7 +21,8 @@ struct GraphTensor {
   std::optional<float> constant = std::nullopt;  // its only value
 };
 
-// Products and sums in fp32. A dimension of `b` that is 1 is repeated.
+// Products and sums in fp32. A dimension of `b` that is 1 is repeated; of a product's second one, the
+// heads, each element is, as often as `a` has more of them.
 enum class GraphOp : uint8_t {
   kMatmul,    // result = a * b, of the last two dimensions
   kReshape,   // result = a, with its last two dimensions exchanged
@@ -35,7 +36,7 @@ enum class GraphOp : uint8_t {
   kAtLeast,  // a >= b
   kSelect,   // a where `choice`, else b
   kMaximum,  // along the last dimension
-  kSum,      // along the last dimension
+  kSum,      // along the last dimension, or of neighbouring heads, as the result has fewer
 };
 
 // Positions of tensors; -1 where there is none.

@@ -13,9 +13,20 @@
 namespace sluice::cudnn {
 namespace {
 
+AttentionShape Grouped(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads, int64_t width) {
+  AttentionShape shape = PlainShape(DType::kFloat32, batch, seq, heads, width);
+  shape.kv_heads = kv_heads;
+  shape.q_stride = shape.kv_stride = (heads + 2 * kv_heads) * width;
+  return shape;
+}
+
 std::vector<AttentionShape> Shapes() {
-  return {PlainShape(DType::kFloat32, 1, 1, 1, 8), PlainShape(DType::kFloat32, 2, 7, 3, 8),
-          PlainShape(DType::kFloat32, 3, 20, 2, 16)};
+  return {PlainShape(DType::kFloat32, 1, 1, 1, 8),
+          PlainShape(DType::kFloat32, 2, 7, 3, 8),
+          PlainShape(DType::kFloat32, 3, 20, 2, 16),
+          Grouped(2, 9, 4, 2, 8),
+          Grouped(1, 11, 6, 2, 8),
+          Grouped(2, 5, 3, 1, 16)};
 }
 
 void ExpectSame(const Values& got, const Values& want, const char* name) {

@@ -99,10 +99,11 @@ class Evaluation {
     switch (node.op) {
       case GraphOp::kMatmul: {
         const Value& b = Get(node.b);
+        const int64_t group = a.dims[1] / b.dims[1];
         return Fill(dims, [&](const Place& at) {
           double sum = 0;
           for (int64_t k = 0; k < a.dims[3]; ++k)
-            sum += a.At({at[0], at[1], at[2], k}) * b.At({at[0], at[1], k, at[3]});
+            sum += a.At({at[0], at[1], at[2], k}) * b.At({at[0], at[1] / group, k, at[3]});
           return sum;
         });
       }
@@ -130,11 +131,14 @@ class Evaluation {
   }
 
   static Value Reduce(GraphOp op, const Value& a, const Place& dims) {
-    return Fill(dims, [&](const Place& at) {
+    const size_t axis = dims[3] < a.dims[3] ? 3 : 1;
+    const int64_t count = a.dims[axis] / dims[axis];
+    return Fill(dims, [&](Place at) {
       double result = op == GraphOp::kSum ? 0 : -std::numeric_limits<double>::infinity();
-      for (int64_t k = 0; k < a.dims[3]; ++k) {
-        const double next = a.At({at[0], at[1], at[2], k});
-        result = op == GraphOp::kSum ? result + next : std::max(result, next);
+      const int64_t first = at[axis] * count;
+      for (int64_t k = first; k < first + count; ++k) {
+        at[axis] = k;
+        result = op == GraphOp::kSum ? result + a.At(at) : std::max(result, a.At(at));
       }
       return result;
     });

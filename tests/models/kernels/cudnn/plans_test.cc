@@ -61,16 +61,33 @@ AttentionShape Shape(int64_t batch, int64_t seq, int64_t heads, int64_t width) {
           .dtype = DType::kBFloat16};
 }
 
+AttentionShape Grouped(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads, int64_t width) {
+  AttentionShape shape = Shape(batch, seq, heads, width);
+  shape.kv_heads = kv_heads;
+  shape.q_stride = heads * width;
+  shape.kv_stride = kv_heads * width;
+  return shape;
+}
+
 struct Case {
   Gpu gpu;
   AttentionShape shape;
 };
 
 std::vector<Case> Cases() {
-  return {{kH200, Shape(4, 1024, 12, 64)},  {kH200, Shape(4, 1024, 25, 64)},
-          {kH200, Shape(2, 2048, 16, 128)}, {kH200, Shape(2, 37, 3, 80)},
-          {kH200, Shape(1, 70, 2, 8)},      {kH200, Shape(3, 129, 5, 24)},
-          {kA100, Shape(4, 1024, 12, 64)},  {kA100, Shape(2, 37, 3, 80)}};
+  return {{kH200, Shape(4, 1024, 12, 64)},
+          {kH200, Shape(4, 1024, 25, 64)},
+          {kH200, Shape(2, 2048, 16, 128)},
+          {kH200, Shape(2, 37, 3, 80)},
+          {kH200, Shape(1, 70, 2, 8)},
+          {kH200, Shape(3, 129, 5, 24)},
+          {kA100, Shape(4, 1024, 12, 64)},
+          {kA100, Shape(2, 37, 3, 80)},
+          {kH200, Grouped(16, 1024, 16, 8, 128)},
+          {kH200, Grouped(2, 2048, 32, 8, 64)},
+          {kH200, Grouped(1, 70, 6, 2, 24)},
+          {kH200, Grouped(2, 37, 3, 1, 80)},
+          {kA100, Grouped(4, 1024, 16, 8, 128)}};
 }
 
 class CudnnPlansTest : public testing::TestWithParam<Case> {
@@ -104,8 +121,8 @@ TEST_P(CudnnPlansTest, CompilesForAGpuThatIsNotHereInWorkAreasAsForetold) {
 
 std::string NameOf(const testing::TestParamInfo<Case>& of) {
   const AttentionShape& s = of.param.shape;
-  return absl::StrFormat("sm%d_batch%d_seq%d_heads%d_of%d", of.param.gpu.capability / 10, s.batch,
-                         s.seq, s.heads, s.width);
+  return absl::StrFormat("sm%d_batch%d_seq%d_heads%d_for%d_of%d", of.param.gpu.capability / 10,
+                         s.batch, s.seq, s.kv_heads, s.heads, s.width);
 }
 INSTANTIATE_TEST_SUITE_P(Cases, CudnnPlansTest, testing::ValuesIn(Cases()), NameOf);
 
