@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_HEAD_NORM_CUH_
 #define SLUICE_MODELS_KERNELS_CUDA_HEAD_NORM_CUH_
 
+#include "models/kernels/cuda/turn.cuh"
 #include "models/kernels/cuda/vector.cuh"
 #include "models/kernels/kernels.h"
 
@@ -31,20 +32,8 @@ __device__ inline void StoreHead(const HeadPart& part, int64_t i, int64_t pairs,
 template <bool kWhole>
 __device__ inline void LoadAngles(const RopeShape& shape, const float* table, const int32_t* starts,
                                   int64_t index, int64_t i, HeadPart* angles) {
-  const int64_t row = index / shape.heads;
-  const int64_t position = row % shape.seq - (starts == nullptr ? 0 : starts[row]);
+  const int64_t position = PositionOf(shape, starts, index / shape.heads);
   LoadHead<kWhole>(table + position * shape.width, i, shape.width / 2, angles);
-}
-
-template <bool kInverse>
-__device__ inline void TurnPart(const HeadPart& angles, HeadPart* x) {
-#pragma unroll
-  for (int j = 0; j < kPart; ++j) {
-    const float sine = kInverse ? -angles.high[j] : angles.high[j];
-    const float low = x->low[j], high = x->high[j];
-    x->low[j] = fmaf(-high, sine, low * angles.low[j]);
-    x->high[j] = fmaf(low, sine, high * angles.low[j]);
-  }
 }
 
 // The sum over the lanes of a head, the same in all of them.
@@ -95,7 +84,7 @@ __global__ void __launch_bounds__(kHeadThreads)
     x.low[j] = x.low[j] * scale * (of.gain_offset + gammas.low[j]);
     x.high[j] = x.high[j] * scale * (of.gain_offset + gammas.high[j]);
   }
-  TurnPart<false>(angles, &x);
+  TurnPairs<false>(angles.low, angles.high, x.low, x.high);
   StoreHead<kWhole>(x, i, pairs, of.y + index * width);
 }
 
@@ -145,7 +134,7 @@ __global__ void __launch_bounds__(kHeadThreads)
       LoadAngles<kWhole>(to.shape, to.table, to.starts, index, i, &angles);
       scale = to.rrms[index];
     }
-    TurnPart<true>(angles, &grads);
+    TurnPairs<true>(angles.low, angles.high, grads.low, grads.high);
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {

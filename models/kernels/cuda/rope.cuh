@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_ROPE_CUH_
 #define SLUICE_MODELS_KERNELS_CUDA_ROPE_CUH_
 
+#include "models/kernels/cuda/turn.cuh"
 #include "models/kernels/cuda/vector.cuh"
 #include "models/kernels/kernels.h"
 
@@ -38,8 +39,7 @@ __global__ void __launch_bounds__(kRopeThreads)
   const int64_t row = at / (parts * shape.heads);
   if (row >= shape.rows) return;
   const int64_t head = at / parts % shape.heads, i = at % parts * kPart;
-  const int64_t position = row % shape.seq - (starts == nullptr ? 0 : starts[row]);
-  const float* const angles = table + position * shape.width;
+  const float* const angles = table + PositionOf(shape, starts, row) * shape.width;
   T* const low = x + row * shape.stride + head * shape.width;
   T* const high = low + pairs;
   float cosines[kPart], sines[kPart], a[kPart], b[kPart];
@@ -47,13 +47,7 @@ __global__ void __launch_bounds__(kRopeThreads)
   LoadPart<kWhole>(angles + pairs, i, pairs, 0.0f, sines);
   LoadPart<kWhole>(low, i, pairs, 0.0f, a);
   LoadPart<kWhole>(high, i, pairs, 0.0f, b);
-#pragma unroll
-  for (int j = 0; j < kPart; ++j) {
-    const float sine = kInverse ? -sines[j] : sines[j];
-    const float turned = fmaf(-b[j], sine, a[j] * cosines[j]);
-    b[j] = fmaf(a[j], sine, b[j] * cosines[j]);
-    a[j] = turned;
-  }
+  TurnPairs<kInverse>(cosines, sines, a, b);
   StorePart<kWhole>(a, i, pairs, low);
   StorePart<kWhole>(b, i, pairs, high);
 }

@@ -69,10 +69,11 @@ double ProductRate(const ModelSpec& spec, const BatchShape& batch, DType dtype) 
   const Bytes packed(linear->packed_bytes());
   const Bytes workspace(linear->forward_workspace());
   const auto* weights = static_cast<const float*>(weight.get());
-  linear->Pack({}, weights, nullptr, packed.get());
+  const auto* biases = static_cast<const float*>(bias.get());
+  linear->Pack({}, weights, biases, packed.get());
   const double seconds = LeastSeconds([&] {
-    linear->Forward({}, x.get(), weights, packed.get(), static_cast<const float*>(bias.get()),
-                    nullptr, y.get(), nullptr, workspace.get());
+    linear->Forward({}, x.get(), weights, packed.get(), biases, nullptr, y.get(), nullptr,
+                    workspace.get());
   });
   return 2 * static_cast<double>(elements(shape.rows, shape.in)) * static_cast<double>(shape.out) /
          seconds;
