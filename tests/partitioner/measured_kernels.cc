@@ -55,8 +55,8 @@ void Add(const nlohmann::json& row, MeasuredKind* kind) {
   kind->seconds += row["microseconds"].get<double>() * 1e-6;
 }
 
-nlohmann::json ReadParts() {
-  std::ifstream file(SourceFolder() / "bench/results/gpu_check_h200.json");
+nlohmann::json ReadParts(const char* file_name = "gpu_check_h200.json") {
+  std::ifstream file(SourceFolder() / "bench/results" / file_name);
   return nlohmann::json::parse(file)["parts"];
 }
 
@@ -104,6 +104,12 @@ double MedianSecondsOfGpt2Xl() {
   EXPECT_FALSE(seconds.empty());
   std::sort(seconds.begin(), seconds.end());
   return seconds.at(seconds.size() / 2);
+}
+
+MeasuredGraphs ReadMeasuredGraphs() {
+  const nlohmann::json runs = ReadParts("gpu_train_h200.json")["train-gpt2"]["rows"];
+  return {.one_by_one_seconds = runs["sluice, tuned"]["step_seconds"],
+          .graphs_seconds = runs["sluice, tuned, graphs"]["step_seconds"]};
 }
 
 std::vector<MeasuredProduct> ReadMeasuredProducts() {

@@ -32,6 +32,13 @@ MeasuredStep ReadMeasuredStep();
 // Of a step of GPT-2 1.5B, 4 micro-batches of 8 x 1024 (bench/results/gpt2_xl_h200.json).
 double MedianSecondsOfGpt2Xl();
 
+// Steps of GPT-2 124M that differ in nothing but CUDA graphs (bench/results/gpu_train_h200.json).
+struct MeasuredGraphs {
+  double one_by_one_seconds = 0;
+  double graphs_seconds = 0;
+};
+MeasuredGraphs ReadMeasuredGraphs();
+
 // A product of cuda_kernels_bench: one call of a Linear, in bf16, of fp32 weights.
 struct MeasuredProduct {
   std::string pass;  // "forward", "input gradient", "weight gradient"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -60,7 +61,7 @@ TEST(RooflineCommand, TableFitsATerminalAndEndsWithTheMfu) {
   EXPECT_THAT(out, HasSubstr("989.5 TFLOP/s, 4.8 TB/s"));
   EXPECT_THAT(out, HasSubstr("product, forward                196    16.20"));
   EXPECT_THAT(out, HasSubstr("block 0-11            F           8    257.7"));
-  EXPECT_THAT(out, HasSubstr("\n  expected   118 ms   MFU 44.7 %"));
+  EXPECT_THAT(out, HasSubstr("\n  expected   117 ms   MFU 45.1 %"));
 }
 
 TEST(RooflineCommand, JsonHasTheTotalsOfItsRows) {
@@ -112,6 +113,18 @@ TEST(RooflineCommand, AttentionByCudnnTakesLessTime) {
   EXPECT_LT(cudnn["expected_seconds"], own["expected_seconds"]);
 }
 
+TEST(RooflineCommand, GraphsAreUsualAndTakeLessTime) {
+  const std::string without = std::string(kMeasured) + " --no-cuda-graphs";
+  const json graphs = Json(kMeasured), one_by_one = Json(without);
+  EXPECT_EQ(graphs["cuda_graphs"], true);
+  EXPECT_EQ(one_by_one["cuda_graphs"], false);
+  EXPECT_EQ(graphs["launches"], one_by_one["launches"]);
+  EXPECT_NEAR(
+      one_by_one["expected_seconds"].get<double>() - graphs["expected_seconds"].get<double>(),
+      0.6e-6 * graphs["launches"].get<double>(), 1e-9);
+  EXPECT_THAT(Printed(without), HasSubstr("recomputation: none, no CUDA graphs"));
+}
+
 TEST(RooflineCommand, RecomputationTakesTime) {
   const auto seconds = [](const std::string& recompute) {
     return Json("roofline gpt2 --layers 2 --micro-batches 1 --recompute " +
@@ -141,8 +154,9 @@ std::map<std::string, std::vector<std::string>> PageRows() {
 // The page has the numbers that the command prints now.
 TEST(RooflineCommand, ThePageOfTheKernelsHasItsNumbers) {
   const auto rows = PageRows();
-  const json h100 = Json(std::string(kMeasured) + " --device h100");
-  const json h200 = Json(kMeasured), b200 = Json(std::string(kMeasured) + " --device b200");
+  const std::string measured = std::string(kMeasured) + " --no-cuda-graphs";
+  const json h100 = Json(measured + " --device h100"), b200 = Json(measured + " --device b200");
+  const json h200 = Json(measured);
   const auto bound_of = [](const json& step, const std::string& kernel) {
     for (const json& row : step["kernels"]) {
       if (row["kernel"] == kernel) return row["bound_seconds"].get<double>() * 1e3;
@@ -164,6 +178,22 @@ TEST(RooflineCommand, ThePageOfTheKernelsHasItsNumbers) {
   }
   const std::vector<std::string>& step = rows.at("**the step**");
   EXPECT_NEAR(NumberOf(step[7]), h200["expected_seconds"].get<double>() * 1e3, 0.006);
+
+  const std::pair<const char*, const char*> models[] = {
+      {"GPT-2 124M, 16", "gpt2 --vocab 50304 --micro-batch-size 16"},
+      {"GPT-2 1.5B, 8", "gpt2-xl --vocab 50304 --micro-batch-size 8"},
+      {"Qwen3-0.6B, 16", "qwen3-0.6b --seq 1024 --micro-batch-size 16"}};
+  for (const auto& [name, model] : models) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(rows.contains(name));
+    for (size_t device = 0; device < 3; ++device) {
+      const json run = Json(absl::StrCat("roofline ", model, " --micro-batches 4 --device ",
+                                         std::vector<const char*>{"h100", "h200", "b200"}[device]));
+      EXPECT_NEAR(NumberOf(rows.at(name)[1 + device]), run["bound_mfu"].get<double>() * 100, 0.06);
+      EXPECT_NEAR(NumberOf(rows.at(name)[4 + device]), run["expected_mfu"].get<double>() * 100,
+                  0.06);
+    }
+  }
 }
 
 // The plan of one device takes the expected time, but for launches that all layers share.

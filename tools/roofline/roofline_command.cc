@@ -26,7 +26,7 @@ struct Flags {
   ModelChoice model;
   std::string device = "h200", recompute = "none", attention = "sluice", profile;
   int micro_batch_size = 4, micro_batches = 16, seq = 0;
-  bool json = false;
+  bool cuda_graphs = true, json = false;
 };
 
 // The link to a neighbouring device: of one with a data sheet, what is reached of it.
@@ -52,7 +52,7 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
       DeclaredCosts(spec, report.batch, profile.dtype, OptimizerKind::kAdamW, PlannedGpuKernels());
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);
-  SetExpectedSeconds(step, report.sheet, &profile.layers);
+  SetExpectedSeconds(step, report.sheet, &profile.layers, report.queueing);
   for (const LayerCost& layer : profile.layers) {
     profile.timings.push_back({.forward = Exactly(layer.forward_seconds),
                                .input_grad = Exactly(layer.input_grad_seconds),
@@ -84,6 +84,7 @@ absl::Status RunRoofline(const Flags& flags) {
   if (!step.ok()) return step.status();
   const RooflineReport report =
       MakeReport(flags.model.model, *step, *sheet, batch, flags.micro_batches, recompute,
+                 flags.cuda_graphs ? Queueing::kGraphs : Queueing::kOneByOne,
                  flags.micro_batches * FlopsPerMicroBatch(*spec, batch));
   if (!flags.profile.empty()) {
     const absl::StatusOr<Profile> profile =
@@ -132,6 +133,8 @@ void AddRooflineCommand(CLI::App& app, int* exit_code) {
       ->add_option("--attention", flags->attention,
                    "Whose kernels compute attention: sluice (default) or cudnn")
       ->check(CLI::IsMember({"sluice", "cudnn"}));
+  command->add_flag("--cuda-graphs,!--no-cuda-graphs", flags->cuda_graphs,
+                    "Kernels follow each other as in CUDA graphs (usual), or launched one by one");
   command->add_flag("--json", flags->json, "One JSON document, in seconds, bytes and FLOPs");
   command->add_option("--profile", flags->profile,
                       "Also write a profile.json with the expected times, for sluice plan");

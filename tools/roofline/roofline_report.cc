@@ -17,11 +17,12 @@ constexpr double kTera = 1e12, kGiga = 1e9, kMilli = 1e-3, kMicro = 1e-6;
 std::string Head(const RooflineReport& report) {
   const DeviceSpec& sheet = report.sheet;
   return fmt::format(
-      "{} on one {}\n  {} micro-batches of {} x {} tokens in bf16, recomputation: {}\n"
+      "{} on one {}\n  {} micro-batches of {} x {} tokens in bf16, recomputation: {}{}\n"
       "  {:.4g} TFLOP/s, {:.3g} TB/s: {}\n\n",
       report.model, sheet.name, report.micro_batches, report.batch.size, report.batch.seq,
-      RecomputeName(report.recompute), sheet.flops(DType::kBFloat16) / kTera,
-      sheet.memory_bandwidth / kTera, sheet.source);
+      RecomputeName(report.recompute),
+      report.queueing == Queueing::kGraphs ? "" : ", no CUDA graphs",
+      sheet.flops(DType::kBFloat16) / kTera, sheet.memory_bandwidth / kTera, sheet.source);
 }
 
 std::string KindLine(const std::string& name, const LaunchSum& sum) {
@@ -54,17 +55,18 @@ nlohmann::ordered_json ToJson(const LaunchSum& sum) {
 
 RooflineReport MakeReport(std::string model, const StepLaunches& step, const DeviceSpec& sheet,
                           const BatchShape& batch, int micro_batches, Recompute recompute,
-                          double model_flops) {
+                          Queueing queueing, double model_flops) {
   const Launches launches = step.Step(micro_batches, recompute);
   return {.model = std::move(model),
           .sheet = sheet,
           .batch = batch,
           .micro_batches = micro_batches,
           .recompute = recompute,
+          .queueing = queueing,
           .model_flops = model_flops,
-          .step = Sum(launches, sheet),
-          .kinds = SumByKind(launches, sheet),
-          .layers = GroupLayers(step, sheet)};
+          .step = Sum(launches, sheet, queueing),
+          .kinds = SumByKind(launches, sheet, queueing),
+          .layers = GroupLayers(step, sheet, queueing)};
 }
 
 std::string FormatRooflineTable(const RooflineReport& report) {
@@ -98,6 +100,7 @@ std::string FormatRooflineJson(const RooflineReport& report) {
                                  {"micro_batches", report.micro_batches},
                                  {"seq", report.batch.seq},
                                  {"recompute", RecomputeName(report.recompute)},
+                                 {"cuda_graphs", report.queueing == Queueing::kGraphs},
                                  {"peak_flops_per_second", report.sheet.flops(DType::kBFloat16)},
                                  {"memory_bandwidth", report.sheet.memory_bandwidth},
                                  {"model_flops", report.model_flops}};

@@ -17,6 +17,7 @@ struct RooflineReport {
   BatchShape batch;
   int micro_batches = 1;
   Recompute recompute = Recompute::kNone;
+  Queueing queueing = Queueing::kGraphs;
   double model_flops = 0;  // of a step, for the MFU: FlopsPerMicroBatch of each micro-batch
   LaunchSum step;
   std::vector<KindSum> kinds;
@@ -30,7 +31,7 @@ struct RooflineReport {
 
 RooflineReport MakeReport(std::string model, const StepLaunches& step, const DeviceSpec& sheet,
                           const BatchShape& batch, int micro_batches, Recompute recompute,
-                          double model_flops);
+                          Queueing queueing, double model_flops);
 
 // At most 80 columns.
 std::string FormatRooflineTable(const RooflineReport& report);

@@ -17,9 +17,16 @@ double BoundSeconds(const KernelLaunch& launch, const DeviceSpec& sheet);
 // reaches the same share of another device is an assumption. Without the gap to the next launch.
 double ExpectedSeconds(const KernelLaunch& launch, const DeviceSpec& sheet);
 
-// Between the end of a kernel and the begin of the next, where they are launched one by one: the
-// median of a step on an H200. A GPU that replays a graph needs 0.1 us.
-inline constexpr double kGapSeconds = 1.5e-6;
+// How a GPU is given its kernels: as training does without being asked, or with --no-cuda-graphs.
+enum class Queueing { kGraphs, kOneByOne };
+
+// Between the end of a kernel and the begin of the next, on an H200. One by one: the median of a
+// step. In a graph: what is left of it, since a step of GPT-2 124M with graphs took 1.44 ms less
+// (bench/results/gpu_train_h200.json, "tuned, graphs" beside "tuned"), 0.54 us for each of its 2655
+// launches, and one of Qwen3-0.6B 4.9 ms, 0.7 us for each of some 7000.
+constexpr double GapSeconds(Queueing queueing) {
+  return queueing == Queueing::kGraphs ? 0.9e-6 : 1.5e-6;
+}
 
 }  // namespace sluice
 

@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "partitioner/planning/roofline/kernel_rates.h"
 
 namespace sluice {
 namespace {
@@ -32,24 +31,25 @@ std::string NameOf(const std::string& first, int layers) {
 
 }  // namespace
 
-void LaunchSum::Add(const KernelLaunch& launch, const DeviceSpec& sheet) {
+void LaunchSum::Add(const KernelLaunch& launch, const DeviceSpec& sheet, Queueing queueing) {
   launches += launch.launches;
   flops += launch.flops;
   bytes += launch.bytes;
   bound_seconds += BoundSeconds(launch, sheet);
-  expected_seconds += ExpectedSeconds(launch, sheet) + launch.launches * kGapSeconds;
+  expected_seconds += ExpectedSeconds(launch, sheet) + launch.launches * GapSeconds(queueing);
 }
 
-LaunchSum Sum(const Launches& launches, const DeviceSpec& sheet) {
+LaunchSum Sum(const Launches& launches, const DeviceSpec& sheet, Queueing queueing) {
   LaunchSum sum;
-  for (const KernelLaunch& launch : launches) sum.Add(launch, sheet);
+  for (const KernelLaunch& launch : launches) sum.Add(launch, sheet, queueing);
   return sum;
 }
 
-std::vector<KindSum> SumByKind(const Launches& launches, const DeviceSpec& sheet) {
+std::vector<KindSum> SumByKind(const Launches& launches, const DeviceSpec& sheet,
+                               Queueing queueing) {
   std::array<LaunchSum, kKernelKinds> by_kind;
   for (const KernelLaunch& launch : launches) {
-    by_kind[static_cast<size_t>(launch.kind)].Add(launch, sheet);
+    by_kind[static_cast<size_t>(launch.kind)].Add(launch, sheet, queueing);
   }
   std::vector<KindSum> sums;
   for (size_t kind = 0; kind < by_kind.size(); ++kind) {
@@ -61,13 +61,14 @@ std::vector<KindSum> SumByKind(const Launches& launches, const DeviceSpec& sheet
   return sums;
 }
 
-std::vector<LayerGroup> GroupLayers(const StepLaunches& step, const DeviceSpec& sheet) {
+std::vector<LayerGroup> GroupLayers(const StepLaunches& step, const DeviceSpec& sheet,
+                                    Queueing queueing) {
   std::vector<LayerGroup> groups;
   for (const LayerLaunches& layer : step.layers) {
     const LayerGroup group = {.name = layer.name,
-                              .forward = Sum(layer.forward, sheet),
-                              .input_grad = Sum(layer.input_grad, sheet),
-                              .weight_grad = Sum(layer.weight_grad, sheet)};
+                              .forward = Sum(layer.forward, sheet, queueing),
+                              .input_grad = Sum(layer.input_grad, sheet, queueing),
+                              .weight_grad = Sum(layer.weight_grad, sheet, queueing)};
     if (!groups.empty() && SameWork(groups.back(), group)) {
       ++groups.back().layers;
     } else {
@@ -79,10 +80,10 @@ std::vector<LayerGroup> GroupLayers(const StepLaunches& step, const DeviceSpec& 
 }
 
 void SetExpectedSeconds(const StepLaunches& step, const DeviceSpec& sheet,
-                        std::vector<LayerCost>* costs) {
+                        std::vector<LayerCost>* costs, Queueing queueing) {
   assert(costs->size() == step.layers.size());
   const auto seconds = [&](const Launches& launches) {
-    return Sum(launches, sheet).expected_seconds;
+    return Sum(launches, sheet, queueing).expected_seconds;
   };
   for (size_t i = 0; i < costs->size(); ++i) {
     const LayerLaunches& layer = step.layers[i];

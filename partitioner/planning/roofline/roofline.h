@@ -8,6 +8,7 @@
 #include "models/spec/layer_spec.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/layer_cost.h"
+#include "partitioner/planning/roofline/kernel_rates.h"
 #include "partitioner/planning/roofline/step_launches.h"
 
 namespace sluice {
@@ -20,16 +21,18 @@ struct LaunchSum {
   double bound_seconds = 0;     // the roofline of each kernel
   double expected_seconds = 0;  // what each is expected to take, the gaps between them included
 
-  void Add(const KernelLaunch& launch, const DeviceSpec& sheet);
+  void Add(const KernelLaunch& launch, const DeviceSpec& sheet, Queueing queueing);
 };
-LaunchSum Sum(const Launches& launches, const DeviceSpec& sheet);
+LaunchSum Sum(const Launches& launches, const DeviceSpec& sheet,
+              Queueing queueing = Queueing::kGraphs);
 
 struct KindSum {
   KernelKind kind = KernelKind::kFill;
   LaunchSum sum;
 };
 // One for each kind that occurs; what is expected to take longest is first.
-std::vector<KindSum> SumByKind(const Launches& launches, const DeviceSpec& sheet);
+std::vector<KindSum> SumByKind(const Launches& launches, const DeviceSpec& sheet,
+                               Queueing queueing = Queueing::kGraphs);
 
 // Layers that follow each other and run the same.
 struct LayerGroup {
@@ -38,11 +41,12 @@ struct LayerGroup {
   // Of one of them, one micro-batch, without recomputation; W is that of a later micro-batch.
   LaunchSum forward, input_grad, weight_grad;
 };
-std::vector<LayerGroup> GroupLayers(const StepLaunches& step, const DeviceSpec& sheet);
+std::vector<LayerGroup> GroupLayers(const StepLaunches& step, const DeviceSpec& sheet,
+                                    Queueing queueing = Queueing::kGraphs);
 
 // Fills in the seconds of `costs`, which has an entry for each layer, as expected.
 void SetExpectedSeconds(const StepLaunches& step, const DeviceSpec& sheet,
-                        std::vector<LayerCost>* costs);
+                        std::vector<LayerCost>* costs, Queueing queueing = Queueing::kGraphs);
 
 }  // namespace sluice
 
