@@ -1,25 +1,17 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_KERNELS_H_
 #define SLUICE_MODELS_KERNELS_CUDA_KERNELS_H_
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/cuda_attention.h"
 
 namespace sluice {
-
-// Which library's kernels compute attention on a GPU. They give different bits.
-enum class CudaAttention : uint8_t {
-  kSluice,
-  kCudnn,  // NVIDIA's, with wgmma on Hopper: see CheckCudnnAttention
-};
 
 // Whether attention by our own kernels takes this shape: InvalidArgument unless its heads have at
 // most 256 values.
 absl::Status CheckCudaAttention(const AttentionShape& shape);
 // Whether cuDNN's attention takes this shape: InvalidArgument unless it has bf16 heads of at most
-// 128 values, a multiple of 8, as many of keys as of queries, no window and no soft cap. It does
-// not take documents either: a call with `starts` fails as a kernel does.
+// 128 values, a multiple of 8, no window and no soft cap. It does not take documents either: a call with `starts` fails as a kernel does.
 absl::Status CheckCudnnAttention(const AttentionShape& shape);
 
 // Whether CudaKernels() can run here: FailedPrecondition in a build without CUDA (or without

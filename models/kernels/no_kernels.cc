@@ -75,11 +75,11 @@ absl::StatusOr<std::unique_ptr<Attention>> MakeAttentionSizes(const AttentionSha
   return std::make_unique<AttentionSizes>(shape);
 }
 
-Kernels Sizes(const char* device, MasterWeights master_weights, const HeadLimits& head_limits) {
+Kernels Sizes(const char* device, MasterWeights master_weights) {
   Kernels table = {};
   table.device = device;
   table.master_weights = master_weights;
-  table.head_limits = head_limits;
+  table.head_limits = kProcessorHead;
   table.make_linear = MakeLinearSizes;
   table.make_attention = MakeAttentionSizes;
   table.attend_cached_workspace = cpu::AttendCachedWorkspace;
@@ -100,15 +100,9 @@ const Kernels& CpuKernels(MasterWeights master_weights) {
 }
 
 const Kernels& PortableCpuKernels(MasterWeights master_weights) {
-  static const Kernels whole = Sizes("cpu", MasterWeights::kWhole, kProcessorHead);
-  static const Kernels split =
-      Sizes("cpu, split master weights", MasterWeights::kSplit, kProcessorHead);
+  static const Kernels whole = Sizes("cpu", MasterWeights::kWhole);
+  static const Kernels split = Sizes("cpu, split master weights", MasterWeights::kSplit);
   return master_weights == MasterWeights::kSplit ? split : whole;
-}
-
-const Kernels& PlannedGpuKernels() {
-  static const Kernels gpu = Sizes("cpu, split master weights", MasterWeights::kSplit, kGpuHead);
-  return gpu;
 }
 
 }  // namespace sluice

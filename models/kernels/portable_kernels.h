@@ -23,9 +23,6 @@ std::string VectorInstructions();
 // whatever the processor, so memory can be predicted with them where a run on another machine is
 // planned. CpuKernels() needs the same memory, or more where oneDNN asks for more.
 const Kernels& PortableCpuKernels(MasterWeights master_weights = MasterWeights::kWhole);
-// The same for a run on GPUs: split master weights, and a GPU's head. Its work areas are still a
-// processor's.
-const Kernels& PlannedGpuKernels();
 
 }  // namespace sluice
 

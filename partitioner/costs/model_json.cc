@@ -136,4 +136,17 @@ absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::s
   return spec;
 }
 
+void AddAttention(CudaAttention attention, nlohmann::ordered_json* json) {
+  if (attention != CudaAttention::kSluice) (*json)["attention"] = CudaAttentionName(attention);
+}
+
+CudaAttention ReadAttention(JsonFields* fields) {
+  if (!fields->Has("attention")) return CudaAttention::kSluice;
+  const std::string name = fields->String("attention");
+  const std::optional<CudaAttention> attention = ParseCudaAttention(name);
+  if (!attention)
+    fields->Fail("attention", absl::StrCat("is '", name, "'; expected sluice or cudnn"));
+  return attention.value_or(CudaAttention::kSluice);
+}
+
 }  // namespace sluice

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/model_spec.h"
+#include "partitioner/costs/json_fields.h"
 
 namespace sluice {
 
@@ -19,6 +21,10 @@ nlohmann::ordered_json ModelToJson(const ModelSpec& spec);
 // ValidateSpec.
 absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::string& name,
                                         const std::string& file);
+
+// Whose attention a GPU runs, of the optional field "attention", where it is not sluice's.
+void AddAttention(CudaAttention attention, nlohmann::ordered_json* json);
+CudaAttention ReadAttention(JsonFields* fields);
 
 }  // namespace sluice
 

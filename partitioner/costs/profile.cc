@@ -166,6 +166,7 @@ std::string FormatProfile(const Profile& profile) {
                {"link_latency", profile.link.latency}};
   if (const std::string trained = profile.adaptation.ToString(); !trained.empty())
     json["adaptation"] = trained;
+  AddAttention(profile.attention, &json);
   if (std::isfinite(profile.link.bandwidth)) json["link_bandwidth"] = profile.link.bandwidth;
   if (profile.spec) json["model_config"] = ModelToJson(*profile.spec);
   json["layers"] = Json::array();
@@ -203,6 +204,7 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
       fields.Fail("adaptation", std::string(trained.status().message()));
     }
   }
+  profile.attention = ReadAttention(&fields);
   profile.repetitions = static_cast<int>(ReadCount("repetitions", 1, kMostSamples, &fields));
   profile.link = ReadLink(&fields);
   if (const nlohmann::json* layers = fields.Objects("layers"); layers != nullptr) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/adaptation.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
@@ -46,7 +47,8 @@ struct Profile {
   int64_t micro_batch_size = 1;
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
-  Adaptation adaptation;  // what of the model was trained
+  Adaptation adaptation;                             // what of the model was trained
+  CudaAttention attention = CudaAttention::kSluice;  // of a GPU
   int repetitions = 1;
   Link link;                          // the transport between stages, as measured
   std::vector<LayerCost> layers;      // seconds are the medians

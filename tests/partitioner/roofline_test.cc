@@ -247,7 +247,7 @@ TEST(Roofline, FormulaeOfPlansAgreeWithinAFifth) {
     const ModelSpec spec = Gpt(name);
     const BatchShape batch = {.size = size, .seq = 1024};
     std::vector<LayerCost> formula =
-        *DeclaredCosts(spec, batch, DType::kBFloat16, OptimizerKind::kAdamW, PlannedGpuKernels());
+        *DeclaredCosts(spec, batch, DType::kBFloat16, OptimizerKind::kAdamW, RecordedKernels());
     std::vector<LayerCost> expected = formula;
     SetAnalyticSeconds(DescribeLayers(spec, batch, kGpuHead), batch, DType::kBFloat16,
                        *BuiltInDevice("h200"), &formula);

@@ -23,6 +23,11 @@ void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
                      absl::StrCat("Kind of device: cpu (this processor, measured now; default), ",
                                   absl::StrJoin(BuiltInDeviceNames(), ", "),
                                   ", or a FILE.json that describes one (docs/formats)"));
+  command
+      .add_option("--attention", flags->attention,
+                  "Attention on GPUs: by sluice's own kernels (default), or by cuDNN's, as train "
+                  "--attention cudnn")
+      ->check(CLI::IsMember({"sluice", "cudnn"}));
   command.add_option("--memory", flags->memory, "Memory of each device, such as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth,
                      "Bandwidth between neighbouring stages, such as 12GB/s");

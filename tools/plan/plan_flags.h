@@ -20,7 +20,7 @@ struct PlanFlags {
   AdaptationFlags adaptation;
   bool pack = false;
   int devices = 1;
-  std::string assume, device, memory, bandwidth, latency, cluster;
+  std::string attention, assume, device, memory, bandwidth, latency, cluster;
   std::string micro_batch_size;
   std::optional<int> micro_batches, global_batch, seq;
   std::string dtype, schedule = "auto", recompute = "auto", objective = "step", partition;

@@ -27,6 +27,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--dtype", !flags.dtype.empty()},
       {"--lora", !flags.adaptation.lora.empty()},
       {"--adapter", !flags.adaptation.adapter.empty()},
+      {"--attention", !flags.attention.empty()},
       {"--freeze", !flags.adaptation.freeze.empty()},
       {"--base-dtype", !flags.adaptation.base_dtype.empty()},
       {"--master-weights", !flags.adaptation.master_weights.empty()},
@@ -245,6 +246,7 @@ absl::Status ReadAdaptation(const PlanFlags& flags, PlanQuestion* question) {
   if (!adaptation.ok()) return adaptation.status();
   question->adaptation = *std::move(adaptation);
   question->documents = flags.pack;
+  question->attention = ParseCudaAttention(flags.attention);
   question->master_weights = MasterWeightsOf(flags.adaptation);
   if (absl::Status status = CheckMasterWeights(*question); !status.ok()) return status;
   const bool given = !(question->adaptation == Adaptation());

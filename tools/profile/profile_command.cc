@@ -57,6 +57,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, profile.dtype);
   if (!adaptation.ok()) return adaptation.status();
   profile.adaptation = *std::move(adaptation);
+  profile.attention = choice.attention;
   profile.model = flags.model.model;
   profile.device = flags.kernels.device;
   profile.micro_batch_size = flags.micro_batch_size;

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/kernels/portable_kernels.h"
+#include "models/kernels/record/recorded_kernels.h"
 #include "models/spec/costs/describe_layers.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
@@ -39,7 +39,8 @@ Timing Exactly(double seconds) { return {.least = seconds, .median = seconds}; }
 
 // What `sluice plan` reads: the layers with their bytes on a GPU, and the seconds that are expected.
 absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpec& spec,
-                                        const StepLaunches& step, const RooflineReport& report) {
+                                        const StepLaunches& step, CudaAttention attention,
+                                        const RooflineReport& report) {
   Profile profile;
   profile.model = model;
   profile.spec = spec;
@@ -47,9 +48,10 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
   profile.micro_batch_size = report.batch.size;
   profile.seq = report.batch.seq;
   profile.dtype = DType::kBFloat16;
+  profile.attention = attention;
   profile.link = LinkOf(report.sheet);
-  absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(spec, report.batch, profile.dtype, OptimizerKind::kAdamW, PlannedGpuKernels());
+  absl::StatusOr<std::vector<LayerCost>> layers = DeclaredCosts(
+      spec, report.batch, profile.dtype, OptimizerKind::kAdamW, RecordedKernels(attention));
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);
   SetExpectedSeconds(step, report.sheet, &profile.layers, report.queueing);
@@ -76,7 +78,7 @@ absl::Status RunRoofline(const Flags& flags) {
         absl::StrCat("--recompute is '", flags.recompute, "'; expected none, selective or full"));
   }
   const CudaAttention attention =
-      flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice;
+      ParseCudaAttention(flags.attention).value_or(CudaAttention::kSluice);
   const absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
   const BatchShape batch = {.size = flags.micro_batch_size, .seq = spec->seq_or_usual(flags.seq)};
@@ -88,7 +90,7 @@ absl::Status RunRoofline(const Flags& flags) {
                  flags.micro_batches * FlopsPerMicroBatch(*spec, batch));
   if (!flags.profile.empty()) {
     const absl::StatusOr<Profile> profile =
-        ExpectedProfile(flags.model.model, *spec, *step, report);
+        ExpectedProfile(flags.model.model, *spec, *step, attention, report);
     if (!profile.ok()) return profile.status();
     if (absl::Status status = WriteOutput(flags.profile, FormatProfile(*profile)); !status.ok()) {
       return status;

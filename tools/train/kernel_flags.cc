@@ -36,7 +36,7 @@ absl::StatusOr<KernelChoice> ChoiceOf(const KernelFlags& flags) {
   }
   return KernelChoice{
       .cuda = flags.device == "cuda",
-      .attention = flags.attention == "cudnn" ? CudaAttention::kCudnn : CudaAttention::kSluice,
+      .attention = ParseCudaAttention(flags.attention).value_or(CudaAttention::kSluice),
       .algorithms = flags.algorithms};
 }
 

@@ -122,6 +122,19 @@ absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
   return absl::OkStatus();
 }
 
+// Whose attention runs on GPUs, as the plan's bytes are for. Processors have no choice.
+absl::Status TakeAttention(const PlanFile& plan, TrainQuestion* question) {
+  if (!question->kernels.cuda) return absl::OkStatus();
+  CudaAttention& asked = question->kernels.attention;
+  if (question->given.contains("attention") && asked != plan.attention) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--attention ", CudaAttentionName(asked), ": the plan is for ",
+        CudaAttentionName(plan.attention), "'s attention: leave it out, or plan again"));
+  }
+  asked = plan.attention;
+  return absl::OkStatus();
+}
+
 // A line of run.toml, and the flag that it gives.
 struct Line {
   std::string key;
@@ -233,11 +246,14 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   question->dtype = plan.dtype;
   if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
   if (absl::Status status = TakeMasterWeights(plan, question); !status.ok()) return status;
+  if (absl::Status status = TakeAttention(plan, question); !status.ok()) return status;
   return TakeAdaptation(plan, question);
 }
 
 std::string SettingsWithPlan(const TrainQuestion& question, const RunPlan& run) {
   std::vector<Line> lines = LinesOfRun(run);
+  if (question.kernels.cuda && question.kernels.attention != CudaAttention::kSluice)
+    lines.push_back({"attention", CudaAttentionName(question.kernels.attention), false});
   const std::string& before = question.settings;
   const auto add = [&lines](std::vector<Line> more) {
     lines.insert(lines.end(), more.begin(), more.end());

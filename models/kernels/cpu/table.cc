@@ -62,15 +62,6 @@ const Kernels& PortableCpuKernels(MasterWeights master_weights) {
   return master_weights == MasterWeights::kSplit ? kSplit : kWhole;
 }
 
-const Kernels& PlannedGpuKernels() {
-  static constexpr Kernels kGpu = [] {
-    Kernels table = Table(cpu::MakePortableLinear, MasterWeights::kSplit);
-    table.head_limits = kGpuHead;
-    return table;
-  }();
-  return kGpu;
-}
-
 bool CpuMultipliesBFloat16() { return cpu::MultipliesBFloat16(); }
 
 }  // namespace sluice

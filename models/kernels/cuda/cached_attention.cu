@@ -39,9 +39,4 @@ void AttendCached(Stream stream, const AttentionShape& shape, int64_t positions,
   });
 }
 
-size_t AttendCachedWorkspace(const AttentionShape& shape, int64_t positions) {
-  return WorkBytes(shape.seq * shape.heads * CachedParts(positions) * (shape.width + 2) *
-                   SizeOf(DType::kFloat32));
-}
-
 }  // namespace sluice::cuda

@@ -7,11 +7,6 @@
 
 namespace sluice::cuda {
 
-size_t ColumnSumsWorkspace(int64_t rows, int64_t columns) {
-  return WorkBytes(CeilDiv(rows, ColumnChunkRows(rows, columns)) * columns *
-                   SizeOf(DType::kFloat32));
-}
-
 void ColumnSums(Stream stream, DType dtype, int64_t rows, int64_t columns, const void* x,
                 float* sums, bool accumulate, void* workspace) {
   float* const parts = static_cast<float*>(workspace);

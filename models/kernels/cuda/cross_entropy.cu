@@ -6,23 +6,12 @@
 #include "models/kernels/cuda/launch.h"
 
 namespace sluice::cuda {
-namespace {
-
-// The work area: each row's loss, then whether it is right.
-size_t LossBytes(int64_t rows) { return WorkBytes(rows * static_cast<int64_t>(sizeof(double))); }
-
-}  // namespace
-
-size_t CrossEntropyWorkspace(int64_t rows, int64_t) {
-  return LossBytes(rows) + WorkBytes(rows * static_cast<int64_t>(sizeof(int32_t)));
-}
-
 void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
                   const int32_t* targets, float grad_scale, bool accumulate, double* loss,
                   int64_t* correct, void* workspace) {
   double* const row_loss = static_cast<double*>(workspace);
   auto* const row_correct =
-      reinterpret_cast<int32_t*>(static_cast<std::byte*>(workspace) + LossBytes(shape.rows));
+      reinterpret_cast<int32_t*>(static_cast<std::byte*>(workspace) + RowLossBytes(shape.rows));
   const int64_t touched = shape.rows + (grad_scale == 0 ? 0 : shape.padding);
   if (touched > 0) {
     Dispatch(shape.dtype, Aligned(logits), [&](auto aligned, auto* type) {

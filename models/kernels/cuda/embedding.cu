@@ -9,8 +9,7 @@
 namespace sluice::cuda {
 namespace {
 
-// Bytes of one of the two lists of keys in the work area.
-size_t KeyBytes(int64_t rows) { return WorkBytes(rows * static_cast<int64_t>(sizeof(SortKey))); }
+static_assert(sizeof(SortKey) == kSortKeyBytes);
 
 void Zero(Stream stream, int64_t n, float* values) {
   (void)cudaMemsetAsync(values, 0, static_cast<size_t>(n) * sizeof(float), Queue(stream));
@@ -21,7 +20,8 @@ void Zero(Stream stream, int64_t n, float* values) {
 template <class EntryOfRow>
 const SortKey* SortRows(Stream stream, const EntryOfRow& entry, int64_t rows, void* workspace) {
   auto* keys = static_cast<SortKey*>(workspace);
-  auto* merged = reinterpret_cast<SortKey*>(static_cast<std::byte*>(workspace) + KeyBytes(rows));
+  auto* merged =
+      reinterpret_cast<SortKey*>(static_cast<std::byte*>(workspace) + SortKeysBytes(rows));
   Launch("embedding_backward", stream, Blocks(rows, kSortTile), kSortThreads,
          SortTilesKernel<EntryOfRow>, entry, rows, keys);
   for (int64_t run = kSortTile; run < rows; run *= 2) {
@@ -76,8 +76,6 @@ void EmbeddingForward(Stream stream, DType dtype, const int32_t* tokens, const i
     });
   });
 }
-
-size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t) { return 2 * KeyBytes(rows); }
 
 void EmbeddingBackward(Stream stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                        int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,

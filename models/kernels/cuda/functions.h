@@ -5,11 +5,12 @@
 #include <memory>
 
 #include "absl/types/span.h"
+#include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/kernels.h"
 
 // CUDA's entries of the Kernels table (contracts: models/kernels/kernels.h) and the parts that they
 // share. Calls queue work and return; errors are recorded for the device's Synchronize (see
-// models/device/cuda_error.h). Sizes of work areas follow from the shape alone and need no GPU.
+// models/device/cuda_error.h). Sizes of work areas are in work_sizes.h.
 namespace sluice::cuda {
 
 // Uses cuBLASLt when it runs. Fastest with tensors that are aligned to 16 bytes.
@@ -18,7 +19,6 @@ absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& s
 
 void AttendCached(Stream, const AttentionShape& shape, int64_t positions, int64_t first,
                   const AttentionInput& in, void* cache, void* out, void* workspace);
-size_t AttendCachedWorkspace(const AttentionShape& shape, int64_t positions);
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                       int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
@@ -27,14 +27,12 @@ void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t
                        int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
                        float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
                        void* workspace);
-size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t vocab);
 
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
                       const float* gamma, const float* beta, void* y, float* mean, float* rstd);
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* workspace);
-size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim);
 
 void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
                     float gain_offset, const void* x, const float* gamma, const void* residual,
@@ -42,7 +40,6 @@ void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilo
 void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
                      const void* dy, const void* x, const float* gamma, const float* rrms,
                      const void* residual_grad, void* dx, float* partial, void* workspace);
-size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim);
 
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y);
@@ -71,7 +68,6 @@ void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
 void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
              const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
-size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors);
@@ -88,7 +84,6 @@ void ToBFloat16(Stream, int64_t n, const float* from, void* to);
 // sums[columns] (+)= the column sums of x[rows, columns], in an order that the shape decides.
 void ColumnSums(Stream, DType dtype, int64_t rows, int64_t columns, const void* x, float* sums,
                 bool accumulate, void* workspace);
-size_t ColumnSumsWorkspace(int64_t rows, int64_t columns);
 // sums[columns] (+)= the column sums of parts[count, columns].
 void AddParts(Stream, int64_t count, int64_t columns, const float* parts, float* sums,
               bool accumulate);

@@ -46,6 +46,10 @@ inline int64_t NormBlockRows(int64_t rows, int64_t dim) {
   return std::max<int64_t>(CeilDiv(each, kNormWarps) * kNormWarps, kNormWarps);
 }
 
+// Sums over rows that a backward pass leaves: dgamma, and dbeta of a layer norm.
+template <bool kCentered>
+constexpr int kNormSums = kCentered ? 2 : 1;
+
 // Of norms of heads that are turned by their positions as well. Lanes that have a head together, each
 // kPart pairs of it: a power of two, of a warp.
 constexpr int kHeadThreads = 128;

@@ -8,12 +8,6 @@
 namespace sluice::cuda {
 namespace {
 
-template <bool kCentered>
-size_t BackwardWorkspace(int64_t rows, int64_t dim) {
-  const int64_t blocks = CeilDiv(rows, NormBlockRows(rows, dim));
-  return WorkBytes(blocks * kNormSums<kCentered> * dim * SizeOf(DType::kFloat32));
-}
-
 // Calls body(std::integral_constant<int, parts>) with the parts that a lane has of a row of `dim`,
 // or returns false where they are more than kMost.
 template <int kMost, int kParts = 1, class Body>
@@ -106,10 +100,6 @@ void LayerNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, flo
                 y, mean, rstd);
 }
 
-size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim) {
-  return BackwardWorkspace<true>(rows, dim);
-}
-
 void LayerNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* workspace) {
@@ -122,10 +112,6 @@ void RmsNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float
                     void* y, float* rrms) {
   Forward<false>("rms_norm_forward", stream, dtype, rows, dim, epsilon, gain_offset, x, gamma,
                  nullptr, residual, y, nullptr, rrms);
-}
-
-size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim) {
-  return BackwardWorkspace<false>(rows, dim);
 }
 
 void RmsNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,

@@ -26,10 +26,6 @@ constexpr bool kHoldsResidual = false;
 constexpr bool kHoldsResidual = true;
 #endif
 
-// Sums over rows that a backward pass leaves: dgamma, and dbeta of a layer norm.
-template <bool kCentered>
-constexpr int kNormSums = kCentered ? 2 : 1;
-
 // Calls body(k, first) for a lane's parts of a row that has kParts * kWarpPart values or up to
 // kWarpPart fewer, so that only the last part may lie past its end. A part never does so halfway.
 template <int kParts, class Body>

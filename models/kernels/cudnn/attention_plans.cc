@@ -9,11 +9,6 @@
 namespace sluice::cudnn {
 namespace {
 
-constexpr int64_t kCounterBytes = 256;
-constexpr int64_t kQueryTile = 64, kKeyTile = 128;  // rows
-
-int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 std::string Describe(const char* pass, const AttentionShape& s) {
   const std::string groups =
       s.kv_heads == s.heads ? "" : absl::StrFormat(" for %d of keys", s.kv_heads);
@@ -40,18 +35,6 @@ absl::StatusOr<std::unique_ptr<Plan>> MakePass(const Library& library, const Ten
 }
 
 }  // namespace
-
-AttentionWorkspace WorkspaceOf(const AttentionShape& s) {
-  const int64_t heads = s.batch * s.heads;
-  const int64_t row_sums = RoundUp(heads * s.seq * int64_t{sizeof(float)}, kCounterBytes);
-  const int64_t dscores = heads * RoundUp(s.seq, kQueryTile) * RoundUp(s.seq, kKeyTile) * 2;
-  // Of grouped queries, the gradients of keys and of values by each query head.
-  const int64_t of_heads =
-      s.kv_heads == s.heads ? 0 : 2 * RoundUp(heads * s.seq * s.width * 2, kCounterBytes);
-  return {.forward = kCounterBytes,
-          .row_sums = static_cast<size_t>(row_sums),
-          .backward = static_cast<size_t>(row_sums + dscores + of_heads + kCounterBytes)};
-}
 
 absl::StatusOr<AttentionPlans> MakeAttentionPlans(const Library& library,
                                                   const AttentionShape& shape,

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/record/recorded_products.h"
 #include "models/kernels/record/shared_launches.h"
 
 namespace sluice {
 namespace record {
 namespace {
-
-size_t NoWork(int64_t, int64_t) { return 0; }
 
 // A kernel that moves so many bytes of each value of these tensors, `most` of them per launch.
 template <class Tensor>
@@ -42,8 +41,6 @@ void AttendCached(Stream, const AttentionShape& shape, int64_t, int64_t first,
        .bytes = static_cast<double>(2 * (shape.seq * shape.heads + keys * shape.kv_heads) *
                                     shape.width * SizeOf(shape.dtype))});
 }
-size_t NoCacheWork(const AttentionShape&, int64_t) { return 0; }
-
 void EmbeddingForward(Stream, DType dtype, const int32_t*, const int32_t* starts, int64_t rows,
                       int64_t seq, int64_t dim, float, DType table_dtype, const void*,
                       const void* wpe, void*) {
@@ -282,16 +279,16 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .make_linear = record::MakeLinear,
       .make_attention = make_attention,
       .attend_cached = record::AttendCached,
-      .attend_cached_workspace = record::NoCacheWork,
+      .attend_cached_workspace = cuda::AttendCachedWorkspace,
       .embedding_forward = record::EmbeddingForward,
       .embedding_backward = record::EmbeddingBackward,
-      .embedding_backward_workspace = record::NoWork,
+      .embedding_backward_workspace = cuda::EmbeddingBackwardWorkspace,
       .layer_norm_forward = record::LayerNormForward,
       .layer_norm_backward = record::LayerNormBackward,
-      .layer_norm_backward_workspace = record::NoWork,
+      .layer_norm_backward_workspace = cuda::LayerNormBackwardWorkspace,
       .rms_norm_forward = record::RmsNormForward,
       .rms_norm_backward = record::RmsNormBackward,
-      .rms_norm_backward_workspace = record::NoWork,
+      .rms_norm_backward_workspace = cuda::RmsNormBackwardWorkspace,
       .activation_forward = record::Activate,
       .activation_backward = record::ActivateBack,
       .gated_forward = record::GatedForward,
@@ -301,7 +298,7 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .rms_norm_rope_forward = record::RmsNormRopeForward,
       .rms_norm_rope_backward = record::RmsNormRopeBackward,
       .cross_entropy = record::CrossEntropy,
-      .cross_entropy_workspace = record::NoWork,
+      .cross_entropy_workspace = cuda::CrossEntropyWorkspace,
       .soft_cap = record::SoftCap,
       .dropout = record::Dropout,
       .scale = record::Scale,

@@ -5,7 +5,9 @@
 #include "models/kernels/cuda/attention/attention_arguments.h"
 #include "models/kernels/cuda/kernel_choice.h"
 #include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/cuda_kernels.h"
+#include "models/kernels/cudnn/attention_workspace.h"
 #include "models/kernels/record/launch_record.h"
 #include "models/kernels/record/shared_launches.h"
 
@@ -17,15 +19,10 @@ class RecordedLinear : public Linear {
  public:
   explicit RecordedLinear(const LinearShape& shape) : shape_(shape) {}
 
-  size_t packed_bytes() const override {
-    const int64_t weights = cuda::CopiesWeight(shape_) ? padded_weights() : 0;
-    const int64_t bias = cuda::RoundsBias(shape_) ? shape_.out : 0;
-    return cuda::WorkBytes(weights * SizeOf(shape_.dtype)) +
-           cuda::WorkBytes(bias * SizeOf(shape_.dtype));
-  }
-  size_t forward_workspace() const override { return 0; }
-  size_t input_grad_workspace() const override { return 0; }
-  size_t weight_grad_workspace() const override { return 0; }
+  size_t packed_bytes() const override { return cuda::PackedBytes(shape_); }
+  size_t forward_workspace() const override { return cuda::kMatmulWorkspace; }
+  size_t input_grad_workspace() const override { return cuda::kMatmulWorkspace; }
+  size_t weight_grad_workspace() const override { return cuda::WeightGradWorkspace(shape_); }
 
   void Pack(Stream, const void*, const float*, void*) override {
     if (cuda::CopiesWeight(shape_)) RoundToBFloat16(padded_weights());
@@ -89,9 +86,6 @@ class AttentionRecord : public Attention {
  public:
   explicit AttentionRecord(const AttentionShape& shape) : shape_(shape) {}
 
-  size_t forward_workspace() const override { return 0; }
-  size_t backward_workspace() const override { return 0; }
-
  protected:
   const AttentionShape& shape() const { return shape_; }
   // Bytes of q, or out, and of k, or v.
@@ -130,6 +124,9 @@ class RecordedAttention : public AttentionRecord {
  public:
   using AttentionRecord::AttentionRecord;
 
+  size_t forward_workspace() const override { return 0; }
+  size_t backward_workspace() const override { return cuda::AttentionBackwardWorkspace(shape()); }
+
   void Forward(Stream, const AttentionInput&, void*, float*, void*) override {
     const bool plain = !cuda::FitsTiles(shape());
     Attend(plain ? KernelKind::kPlainAttentionForward : KernelKind::kAttentionForward, plain, 2,
@@ -159,6 +156,9 @@ class RecordedAttention : public AttentionRecord {
 class CudnnRecord : public AttentionRecord {
  public:
   using AttentionRecord::AttentionRecord;
+
+  size_t forward_workspace() const override { return cudnn::WorkspaceOf(shape()).forward; }
+  size_t backward_workspace() const override { return cudnn::WorkspaceOf(shape()).backward; }
 
   void Forward(Stream, const AttentionInput&, void*, float*, void*) override {
     Attend(KernelKind::kCudnnForward, false, 2, queries() * 2 + keys() * 2 + row_values() * kFloat);

@@ -120,6 +120,7 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.dtype = source.dtype;
   context.adaptation = source.adaptation;
   context.master_weights = MasterWeightsOf(best.machines.costs->layers());
+  context.attention = source.attention;
   context.data_parallel = best.setting.data;
   context.tensor_parallel = best.setting.tensor;
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;

@@ -140,6 +140,7 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
       fields->Fail("master_weights", absl::StrCat("is '", kept, "'; expected whole or split"));
     }
   }
+  plan->attention = ReadAttention(fields);
   if (fields->Has("mirror")) plan->mirror = fields->Bool("mirror");
   if (fields->Has("audit")) plan->audit_every = ReadInt(fields, "audit", 0);
   if (!fields->Has("adaptation")) return;

@@ -68,6 +68,7 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
       out["adaptation"] = trained;
     if (context.master_weights == MasterWeights::kSplit)
       out["master_weights"] = MasterWeightsName(context.master_weights);
+    AddAttention(context.attention, json);
   }
   if (plan.has_schedule()) out["data_parallel"] = context.data_parallel;
   if (!context.graph) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/adaptation.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/partition_problem.h"
@@ -48,7 +49,8 @@ struct PlanFile {
   DType dtype = DType::kFloat32;
   Adaptation adaptation;  // what of the model is trained
   MasterWeights master_weights = MasterWeights::kWhole;
-  StageAssignment assignment;  // partition and recompute policy of each stage
+  CudaAttention attention = CudaAttention::kSluice;  // of GPUs
+  StageAssignment assignment;                        // partition and recompute policy of each stage
   double step_seconds = 0;
   double bubble = 0;
   std::vector<int> stage_ranks;  // where each stage says that it is; empty: not all of them do

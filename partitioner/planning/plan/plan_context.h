@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec/adaptation.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/planning/plan/plan.h"
@@ -28,8 +29,9 @@ struct PlanContext {
   DType dtype = DType::kFloat32;
   Adaptation adaptation;  // what of the model is trained
   MasterWeights master_weights = MasterWeights::kWhole;
-  int data_parallel = 1;    // replicas of the pipeline
-  int tensor_parallel = 1;  // devices that share each stage
+  CudaAttention attention = CudaAttention::kSluice;  // of GPUs
+  int data_parallel = 1;                             // replicas of the pipeline
+  int tensor_parallel = 1;                           // devices that share each stage
   bool sequence_parallel = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   bool overlap_sync = false;  // whether replicas sum gradients while the last backward runs

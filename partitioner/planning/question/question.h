@@ -10,6 +10,7 @@
 
 #include "models/layers/trainable.h"
 #include "models/spec/adaptation.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/decoder.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
@@ -61,6 +62,7 @@ struct PlanQuestion {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   Adaptation adaptation;                        // what of a model is trained
   std::optional<MasterWeights> master_weights;  // usual: as whoever runs the plan keeps them
+  std::optional<CudaAttention> attention;       // of GPUs; usual: sluice's, or what was measured
   bool documents = false;  // samples hold several, as packed ones do (RunRequest::documents)
 
   // What may be chosen from.

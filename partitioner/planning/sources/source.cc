@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/kernels/record/recorded_kernels.h"
 #include "models/layers/adapted_layers.h"
 #include "models/layers/layer.h"
 #include "models/layers/trainable.h"
@@ -70,8 +71,8 @@ bool HasKernelRates(const PlanQuestion& question, const DeviceSpec& device, DTyp
 
 // The price of a model on a device, with the bytes of sluice's own kernels.
 absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec& device,
-                                  const Kernels& kernels, int64_t seq, DType dtype,
-                                  const PlanSetting& setting) {
+                                  const Kernels& kernels, CudaAttention attention, int64_t seq,
+                                  DType dtype, const PlanSetting& setting) {
   if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
   const ModelSpec& model = *question.spec();
   const BatchShape shape{setting.micro_batch_size, seq};
@@ -79,7 +80,7 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
       DeclaredCosts(model, shape, dtype, question.optimizer, kernels, question.adaptation);
   if (!layers.ok()) return layers.status();
   if (HasKernelRates(question, device, dtype)) {
-    const absl::StatusOr<StepLaunches> step = RecordStep(model, shape);
+    const absl::StatusOr<StepLaunches> step = RecordStep(model, shape, attention);
     if (!step.ok()) return step.status();
     SetExpectedSeconds(*step, device, &*layers);
   } else {
@@ -94,8 +95,24 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
   return machines;
 }
 
-const Kernels& KernelsOfRun(bool on_processor, MasterWeights weights) {
-  return on_processor ? CpuKernels(weights) : PlannedGpuKernels();
+const Kernels& KernelsOfRun(bool on_processor, MasterWeights weights, CudaAttention attention) {
+  return on_processor ? CpuKernels(weights) : RecordedKernels(attention);
+}
+
+// Whose attention a GPU runs is a choice where sluice's own kernels run there.
+absl::Status RefuseAttention(const PlanQuestion& question, const char* whose) {
+  if (!question.attention) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--attention is a choice of sluice's own runs on GPUs, not of ", whose, "; leave it out"));
+}
+
+// Of sluice's own runs.
+absl::Status CheckAttention(const PlanQuestion& question) {
+  if (question.on_this_processor()) return RefuseAttention(question, "processors");
+  if (question.attention != CudaAttention::kCudnn || !question.documents) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--attention cudnn does not keep the documents of a packed sample apart; leave one of it and "
+      "--pack out");
 }
 
 // How sluice itself runs `spec`, on a device whose rates are known or measured.
@@ -108,6 +125,8 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
         "--master-weights whole is a choice that processors have; sluice runs GPUs with split "
         "ones");
   }
+  if (absl::Status status = CheckAttention(question); !status.ok()) return status;
+  source->attention = question.attention.value_or(CudaAttention::kSluice);
   const absl::StatusOr<DeviceSpec> device =
       question.device ? *question.device
                       : MeasureCpu(spec, source->batch, source->dtype, question.devices);
@@ -120,10 +139,11 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   source->runs_here = true;
   source->on_processor = here;
   source->memory_bandwidth = device->memory_bandwidth;
-  source->kernels = &KernelsOfRun(here, weights);
-  source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
+  source->kernels = &KernelsOfRun(here, weights, source->attention);
+  source->price = [&question, device = *device, kernels = source->kernels,
+                   attention = source->attention, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
-    return PriceOwn(question, device, *kernels, seq, dtype, setting);
+    return PriceOwn(question, device, *kernels, attention, seq, dtype, setting);
   };
   return absl::OkStatus();
 }
@@ -139,7 +159,7 @@ absl::Status CheckParts(const PlanQuestion& question, const ModelSpec& spec) {
   std::vector<LayerDecl> layers;
   for (int index = 0; index < spec.layer_count(); ++index) {
     const absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, BatchShape(), question.compute_type(), PlannedGpuKernels(),
+        MakeLayer(spec, index, BatchShape(), question.compute_type(), PortableCpuKernels(),
                   question.adaptation);
     if (!layer.ok()) return layer.status();
     layers.push_back((*layer)->decl());
@@ -157,6 +177,9 @@ absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bo
         "replicas, tensor parallelism and clusters are planned for transformers only");
   }
   if (absl::Status status = CheckParts(question, spec); !status.ok()) return status;
+  absl::Status status =
+      RefuseAttention(question, "models, replicas and clusters that are counted as transformers");
+  if (!status.ok()) return status;
   if (!question.on_this_processor()) {
     TakeCluster(question, *config, source);
     return absl::OkStatus();
@@ -208,7 +231,14 @@ double MemoryBandwidthOf(const Profile& profile) {
   return seconds > 0 ? bytes / seconds : 0;
 }
 
-void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSource* source) {
+absl::Status TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSource* source) {
+  if (question.attention.value_or(profile.attention) != profile.attention) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--attention ", CudaAttentionName(*question.attention), ": ", question.model,
+                     " was measured with ", CudaAttentionName(profile.attention),
+                     "'s attention; measure again with sluice profile"));
+  }
+  source->attention = profile.attention;
   source->model = profile.model;
   source->spec = profile.spec;
   source->dtype = profile.dtype;
@@ -220,7 +250,8 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->runs_here = true;
   source->on_processor = source->device == "cpu";
   source->memory_bandwidth = MemoryBandwidthOf(profile);
-  source->kernels = &KernelsOfRun(source->on_processor, MasterWeightsOf(profile.layers));
+  source->kernels =
+      &KernelsOfRun(source->on_processor, MasterWeightsOf(profile.layers), profile.attention);
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
     absl::StatusOr<Machines> machines =
@@ -228,6 +259,7 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
     if (machines.ok()) ApplyQuestion(question, &*machines);
     return machines;
   };
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -240,7 +272,7 @@ absl::StatusOr<PlanSource> MakeSource(const PlanQuestion& question) {
   source.batch.size = question.micro_batch_size.value_or(kDefaultMicroBatchSize);
   absl::Status status;
   if (const auto* profile = std::get_if<Profile>(&question.subject)) {
-    TakeProfile(question, *profile, &source);
+    status = TakeProfile(question, *profile, &source);
   } else {
     status = TakeModel(question, *question.spec(), &source);
   }

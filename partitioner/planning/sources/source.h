@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "models/kernels/portable_kernels.h"
 #include "models/spec/adaptation.h"
+#include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -24,6 +25,7 @@ struct PlanSource {
   std::optional<ModelSpec> spec;  // absent for models that sluice does not train
   DType dtype = DType::kFloat32;
   Adaptation adaptation;
+  CudaAttention attention = CudaAttention::kSluice;  // of a GPU
   BatchShape batch;  // the micro-batch that was asked for, or the usual one
   int layers = 0;
   std::string device;         // "h200"

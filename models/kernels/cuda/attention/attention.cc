@@ -1,8 +1,10 @@
 #include "models/kernels/cuda/attention/attention.h"
 
+#include <cstddef>
 #include <initializer_list>
 
 #include "models/kernels/cuda/kernel_choice.h"
+#include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice::cuda {
@@ -18,7 +20,9 @@ bool Aligned(std::initializer_list<const void*> tensors) {
 class CudaAttention : public Attention {
  public:
   explicit CudaAttention(const AttentionShape& shape)
-      : dtype_(shape.dtype), fits_tiles_(FitsTiles(shape)) {
+      : dtype_(shape.dtype),
+        fits_tiles_(FitsTiles(shape)),
+        backward_workspace_(AttentionBackwardWorkspace(shape)) {
     args_.batch = shape.batch;
     args_.seq = static_cast<int>(shape.seq);
     args_.heads = static_cast<int>(shape.heads);
@@ -32,10 +36,7 @@ class CudaAttention : public Attention {
   }
 
   size_t forward_workspace() const override { return 0; }
-  size_t backward_workspace() const override {
-    return static_cast<size_t>(args_.batch * args_.heads * args_.padded_seq()) *
-           sizeof(RowStatistics);
-  }
+  size_t backward_workspace() const override { return backward_workspace_; }
 
   void Forward(Stream stream, const AttentionInput& in, void* out, float* lse, void*) override {
     AttentionArguments args = With(in);
@@ -77,6 +78,7 @@ class CudaAttention : public Attention {
 
   const DType dtype_;
   const bool fits_tiles_;
+  const size_t backward_workspace_;
   AttentionArguments args_;
 };
 

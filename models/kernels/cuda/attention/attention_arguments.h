@@ -22,6 +22,9 @@ struct alignas(8) RowStatistics {
 
 // Statistics are kept for whole tiles of queries; every tile's length divides this.
 constexpr int kStatisticsRows = 128;
+SLUICE_HOST_DEVICE int64_t PaddedSeq(int seq) {
+  return static_cast<int64_t>(seq + kStatisticsRows - 1) / kStatisticsRows * kStatisticsRows;
+}
 
 // Tensors of one call, as in models/kernels/kernels.h; those that a kernel does not use are null.
 struct AttentionArguments {
@@ -50,9 +53,7 @@ struct AttentionArguments {
   SLUICE_HOST_DEVICE int group() const { return heads / kv_heads; }
   // Whether a query may not see all keys before it.
   SLUICE_HOST_DEVICE bool limited() const { return window != 0 || starts != nullptr; }
-  SLUICE_HOST_DEVICE int64_t padded_seq() const {
-    return static_cast<int64_t>(seq + kStatisticsRows - 1) / kStatisticsRows * kStatisticsRows;
-  }
+  SLUICE_HOST_DEVICE int64_t padded_seq() const { return PaddedSeq(seq); }
 };
 
 constexpr float kLog2E = 1.4426950408889634f;

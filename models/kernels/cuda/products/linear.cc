@@ -28,15 +28,10 @@ class CudaLinear : public Linear {
         last_weight_grad_(WeightGradShape(shape, last_outputs(), false)),
         last_weight_grad_accumulate_(WeightGradShape(shape, last_outputs(), true)) {}
 
-  size_t packed_bytes() const override {
-    const size_t bias = RoundsBias(shape_) ? WorkBytes(shape_.out * SizeOf(shape_.dtype)) : 0;
-    return packed_weights() + bias;
-  }
+  size_t packed_bytes() const override { return PackedBytes(shape_); }
   size_t forward_workspace() const override { return kMatmulWorkspace; }
   size_t input_grad_workspace() const override { return kMatmulWorkspace; }
-  size_t weight_grad_workspace() const override {
-    return kMatmulWorkspace + (shape_.bias ? ColumnSumsWorkspace(shape_.rows, shape_.out) : 0);
-  }
+  size_t weight_grad_workspace() const override { return WeightGradWorkspace(shape_); }
 
   void Pack(Stream stream, const void* weight, const float* bias, void* packed) override {
     Rehearse(stream);
@@ -44,7 +39,8 @@ class CudaLinear : public Linear {
       ToBFloat16(stream, shape_.in * shape_.out_width(), static_cast<const float*>(weight), packed);
     }
     if (RoundsBias(shape_)) {
-      ToBFloat16(stream, shape_.out, bias, static_cast<std::byte*>(packed) + packed_weights());
+      ToBFloat16(stream, shape_.out, bias,
+                 static_cast<std::byte*>(packed) + PackedWeightBytes(shape_));
     }
   }
 
@@ -131,12 +127,6 @@ class CudaLinear : public Linear {
     return {.a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
   }
 
-  // Bytes of the weights' copy.
-  size_t packed_weights() const {
-    return CopiesWeight(shape_) ? WorkBytes(shape_.in * shape_.out_width() * SizeOf(shape_.dtype))
-                                : 0;
-  }
-
   // Outputs whose weights' gradients are a product of their own.
   int64_t last_outputs() const { return shape_.out - AlignedOutputs(shape_); }
 
@@ -171,7 +161,7 @@ class CudaLinear : public Linear {
 
   const void* Bias(const float* bias, const void* packed) const {
     if (!RoundsBias(shape_)) return bias;
-    return static_cast<const std::byte*>(packed) + packed_weights();
+    return static_cast<const std::byte*>(packed) + PackedWeightBytes(shape_);
   }
 
   // Errors count as yes: Run reports them.
