@@ -236,7 +236,7 @@ class BlockedHead : public Head {
 
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context) {
   return MakeHead(config, context,
-                  HeadBlocksOf(context.batch.rows(), config.vocab, context.kernels->head_limits));
+                  config.head_blocks(context.batch.rows(), context.kernels->head_limits));
 }
 
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context,

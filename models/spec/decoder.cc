@@ -25,6 +25,13 @@ const char* MlpName(MlpKind kind) {
   return "";
 }
 
+HeadBlocks DecoderConfig::head_blocks(int64_t rows, const HeadLimits& limits) const {
+  if (head_rows == 0) return HeadBlocksOf(rows, vocab, limits);
+  constexpr int64_t kUnit = 16;  // a block's rows are a multiple of it
+  const int64_t most = (head_rows + kUnit - 1) / kUnit * kUnit;
+  return HeadBlocksOf(rows, vocab, {.whole = 0, .block = most * vocab});
+}
+
 bool DecoderConfig::HasExperts(int64_t block) const {
   return experts && block >= experts->first_block &&
          (block - experts->first_block) % experts->every == 0;

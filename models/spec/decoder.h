@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "models/spec/head_blocks.h"
 #include "models/spec/rope.h"
 
 namespace sluice {
@@ -70,6 +71,9 @@ struct DecoderConfig {
   float embedding_scale = 1;      // of its rows (Gemma: the square root of dim)
   bool tied_head = false;         // the head's matrix is the embedding's
   float final_soft_cap = 0;       // logits become cap * tanh(logit / cap); 0: none (Gemma 2)
+  // The head computes logits of so many rows at a time, rounded up to 16; 0: as many as its kind of
+  // device has at once (head_blocks.h). Sums of weight gradients, and so bits, depend on it.
+  int64_t head_rows = 0;
   int64_t predict_ahead = 0;  // extra blocks that predict further tokens (DeepSeek-V3, section 2.2)
 
   // Norms.
@@ -103,6 +107,8 @@ struct DecoderConfig {
   int64_t key_value_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   int64_t head_width() const { return head_dim > 0 ? head_dim : dim / heads; }
   int64_t mlp_width() const { return hidden > 0 ? hidden : 4 * dim; }
+  // Of a micro-batch of so many rows.
+  HeadBlocks head_blocks(int64_t rows, const HeadLimits& limits) const;
   bool HasExperts(int64_t block) const;
   bool HasWindow(int64_t block) const;
   const Rope& RopeOf(int64_t block) const {

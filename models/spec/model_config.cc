@@ -165,17 +165,17 @@ absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::strin
   if (!document.ok()) return document.status();
   const OrderedJson given = *document;
   OrderedJson& described = HasTextPart(*document) ? (*document)[kTextPart] : *document;
-  if (before->config != spec.config && CanFormat(*before) && CanFormat(spec)) {
+  if (!SameArchitecture(*before, spec) && CanFormat(*before) && CanFormat(spec)) {
     ChangeFields(*before, spec, &described);
   }
   SaySavedInFp32(&*document);
   SaySavedInFp32(&described);
-  if (*document == given && before->config == spec.config) return std::string(json);
+  if (*document == given && SameArchitecture(*before, spec)) return std::string(json);
   std::string text =
       document->dump(kIndent, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace) +
       "\n";
   const absl::StatusOr<ModelSpec> after = ParseModelConfig(text, file);
-  if (after.ok() && after->config == spec.config) return text;
+  if (after.ok() && SameArchitecture(*after, spec)) return text;
   return absl::InvalidArgumentError(
       absl::StrCat(file, ": describes another model than '", spec.name,
                    "'; expected the config.json that the model was read from"));

@@ -13,4 +13,11 @@ int ModelSpec::classes() const {
   return decoder() != nullptr ? static_cast<int>(decoder()->vocab) : mlp()->widths.back();
 }
 
+bool SameArchitecture(const ModelSpec& a, const ModelSpec& b) {
+  ModelSpec alike = b;
+  if (a.decoder() != nullptr && b.decoder() != nullptr)
+    std::get<DecoderConfig>(alike.config).head_rows = a.decoder()->head_rows;
+  return a.config == alike.config;
+}
+
 }  // namespace sluice

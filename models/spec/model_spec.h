@@ -42,6 +42,10 @@ struct ModelSpec {
   const MlpConfig* mlp() const { return std::get_if<MlpConfig>(&config); }
 };
 
+// Whether both have the same weights and compute the same of them, but for the order of sums: no
+// config.json says DecoderConfig::head_rows.
+bool SameArchitecture(const ModelSpec& a, const ModelSpec& b);
+
 }  // namespace sluice
 
 #endif  // SLUICE_MODELS_SPEC_MODEL_SPEC_H_

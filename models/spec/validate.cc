@@ -116,6 +116,7 @@ absl::Status ValidateDecoder(const ModelSpec& spec, const DecoderConfig& config)
       {"vocab", config.vocab, 2, kMaxIds},
       {"max_seq", config.max_seq, 1, kMaxIds},
       {"hidden", config.hidden, 0, kMaxWidth},
+      {"head_rows", config.head_rows, 0, kMaxIds},
       {"predict_ahead", config.predict_ahead, 0, kMaxLayers},
       {"norms", config.norms, 2, 4},
       {"window", config.window, 0, kMaxIds},

@@ -48,12 +48,13 @@ DecoderConfig ReadGpt(JsonFields* fields) {
   if (fields->Has("initializer_range")) {
     config.initializer_range = static_cast<float>(fields->Number("initializer_range"));
   }
+  if (fields->Has("head_rows")) config.head_rows = ReadInt(fields, "head_rows");
   return config;
 }
 
 // Any other decoder, in the fields of its own config.json.
 absl::StatusOr<ModelSpec> ReadDecoder(const nlohmann::json& json, const std::string& name,
-                                      const std::string& file) {
+                                      const std::string& file, JsonFields* fields) {
   const nlohmann::json config = json.value("config", nlohmann::json());
   absl::StatusOr<ModelSpec> spec =
       ParseModelConfig(JsonText(config), absl::StrCat(file, ": model_config.config"));
@@ -63,13 +64,25 @@ absl::StatusOr<ModelSpec> ReadDecoder(const nlohmann::json& json, const std::str
         file, ": field 'model_config.config.model_type' is ", ShowJson(config["model_type"]),
         "; expected a decoder of a family that trains"));
   }
+  if (fields->Has("head_rows")) {
+    std::get<DecoderConfig>(spec->config).head_rows = ReadInt(fields, "head_rows");
+    if (!fields->status().ok()) return fields->status();
+  }
   spec->name = name;
   return spec;
 }
 
+// Files are as they were before there was a choice.
+void AddHeadRows(const DecoderConfig& config, nlohmann::ordered_json* json) {
+  if (config.head_rows > 0) (*json)["head_rows"] = config.head_rows;
+}
+
 nlohmann::ordered_json DecoderJson(const ModelSpec& spec) {
-  return {{"type", kDecoder},
-          {"config", *ParseOrderedJsonObject(FormatModelConfig(spec), spec.name, "")}};
+  nlohmann::ordered_json json = {
+      {"type", kDecoder},
+      {"config", *ParseOrderedJsonObject(FormatModelConfig(spec), spec.name, "")}};
+  AddHeadRows(*spec.decoder(), &json);
+  return json;
 }
 
 MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
@@ -108,6 +121,7 @@ nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
   if (gpt.initializer_range != DecoderConfig{}.initializer_range) {
     json["initializer_range"] = gpt.initializer_range;
   }
+  AddHeadRows(gpt, &json);
   return json;
 }
 
@@ -119,7 +133,7 @@ absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::s
   }
   JsonFields fields(json, file, "model_config");
   const std::string type = fields.String("type");
-  if (type == kDecoder) return ReadDecoder(json, name, file);
+  if (type == kDecoder) return ReadDecoder(json, name, file, &fields);
   ModelSpec spec;
   spec.name = name;
   if (type == "mlp") {

@@ -61,6 +61,8 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.copies());
   state.sum_order = SumOrder::Of(plan.lowered).ToString();
   state.seq = request.batch.seq;
+  if (const DecoderConfig* const decoder = request.spec.decoder(); decoder != nullptr)
+    state.head_rows = decoder->head_rows;
   state.dtype = request.dtype;
   state.data_path = options.saving.data_path;
   state.data_fingerprint = data.fingerprint();
@@ -120,7 +122,7 @@ void CompareModels(const ModelSpec& saved, const ModelSpec& given,
     if (decoder.mlp_width() == saved.decoder()->mlp_width())
       decoder.hidden = saved.decoder()->hidden;
   }
-  if (!(saved.config == alike.config)) differences->emplace_back("the model's shape");
+  if (!SameArchitecture(saved, alike)) differences->emplace_back("the model's shape");
 }
 
 // What keeps `given` from going on where `saved` stopped, bit for bit.
@@ -136,6 +138,8 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
   Compare("the order in which they are summed, --schedule", saved.sum_order, given.sum_order,
           &differences);
   Compare("the sequence length", saved.seq, given.seq, &differences);
+  Compare("the rows of logits at a time, --head-rows", saved.head_rows, given.head_rows,
+          &differences);
   Compare("the compute type", std::string(DTypeName(saved.dtype)),
           std::string(DTypeName(given.dtype)), &differences);
   const auto trained = [](const std::string& adaptation) {

@@ -104,6 +104,59 @@ class Program(unittest.TestCase):
                 result = training.many_processes(self, small(configuration.flags()), configuration.ranks, PATIENCE)
                 self.assertEqual((result['losses'], result['hash']), references[key])
 
+    def test_memory_is_what_a_plan_made_elsewhere_said(self):
+        """`plan --device h200` asks for no GPU and knows the bytes of each rank's arena on one."""
+        gpt = ['char-gpt', '--layers', 4, '--dim', 32, '--heads', 2, '--seq', 16]
+        qwen = self.folder / 'qwen'
+        qwen.mkdir()
+        (qwen / 'config.json').write_text(json.dumps({
+            'model_type': 'qwen3', 'vocab_size': 259, 'hidden_size': 24, 'intermediate_size': 40, 'num_hidden_layers': 3,
+            'num_attention_heads': 3, 'num_key_value_heads': 1, 'head_dim': 16, 'max_position_embeddings': 32}))
+        lines = self.folder / 'lines.jsonl'
+        lines.write_text(''.join(json.dumps({'text': word}) + '\n' for word in ('ab', 'bab', 'aabb', 'b')))
+        tokenizer = self.folder / 'tokenizer.json'
+        tokenizer.write_text('{"model": {"vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}}')
+        for model, plan_flags in (
+                (gpt, ['--schedule', '1f1b']),
+                ([*gpt, '--dtype', 'fp32'], ['--schedule', 'zb-h1']),
+                ([*gpt, '--tied', '--vocab', 257, '--norm', 'rms'], ['--recompute', 'full', '--schedule', 'gpipe']),
+                ([*gpt, '--head-rows', 16], ['--recompute', 'selective']),
+                ([*gpt, '--lora', 'r=4'], ['--schedule', 'interleaved']),
+                ([*gpt, '--freeze', '*.0.*,*wte*,*wpe*'], ['--optimizer', 'sgd']),
+                ([*gpt, '--pack', '--vocab', 3], ['--mirror']),
+                ([qwen, '--seq', 16], ['--schedule', 'zb-2p', '--recompute', 'selective']),
+                ([qwen, '--seq', 24, '--dtype', 'fp32', '--head-rows', 20], ['--audit', 1])):
+            with self.subTest(f'{model} {plan_flags}'):
+                plan = self.folder / 'plan.json'
+                done = self.run_program('plan', *model, *plan_flags, '--device', 'h200', '--devices', 2, '--micro-batch-size', 2,
+                                        '--micro-batches', 4, '--format', 'json', '-o', plan)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                said = {stage['rank']: stage['peak_bytes'] for stage in json.loads(plan.read_text())['stages']}
+                data = [lines, '--tokenizer', tokenizer] if '--pack' in model else [self.data, '--bytes']
+                optimizer = ['--optimizer', 'sgd'] if 'sgd' in plan_flags else []
+                done = self.run_program('train', '--device', 'cuda', '--json', '--steps', 1, '--validation', 0, '--data', *data,
+                                        *optimizer, '--plan', plan)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(training.lines(done.stdout)[0]['arena_bytes'], [said[rank] for rank in sorted(said)])
+
+    def test_a_plan_brings_whose_attention_it_is_for(self):
+        plan = self.folder / 'plan.json'
+        done = self.run_program('plan', 'char-gpt', '--layers', 2, '--vocab', 3, '--seq', 16, '--device', 'h200', '--devices', 2,
+                                '--attention', 'cudnn', '--format', 'json', '-o', plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(plan.read_text())['attention'], 'cudnn')
+        lines = self.folder / 'lines.jsonl'
+        lines.write_text('{"text": "ab"}\n{"text": "bab"}\n')
+        tokenizer = self.folder / 'tokenizer.json'
+        tokenizer.write_text('{"model": {"vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}}')
+        train = ['train', '--device', 'cuda', '--steps', 1, '--plan', plan, '--validation', 0, '--tokenizer', tokenizer, '--data']
+        done = self.run_program(*train, lines)  # cuDNN is not emulated, but asked about what it would be given
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f'--attention cudnn: {lines} holds', done.stderr)
+        done = self.run_program(*train, self.data, '--attention', 'sluice')
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--attention sluice: the plan is for cudnn's attention", done.stderr)
+
     def test_gpus_audit_each_other(self):
         """In one process and, over NCCL, in three: nothing is found, the bits are the same, and so is the memory of the plan."""
         flags = small(bitwise.Configuration('1f1b', 3).flags())

@@ -94,12 +94,14 @@ TEST(PlanFile, SaysWhatRanksDoForEachOther) {
   EXPECT_FALSE(ParsePlan(some.text, "plan.json")->mirror);
   some.context.mirror = true;
   some.context.audit_every = 7;
+  some.context.attention = CudaAttention::kCudnn;
   some.plan.audit_seconds = 0.25;
   some.plan.audit_bytes = {1, 2, 3};
   const std::string text = FormatPlan(some.plan, some.context);
   const absl::StatusOr<PlanFile> file = ParsePlan(text, "plan.json");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE(file->mirror);
+  EXPECT_EQ(file->attention, CudaAttention::kCudnn);
   EXPECT_EQ(file->audit_every, 7);
   const nlohmann::json json = nlohmann::json::parse(text);
   EXPECT_EQ(json["audit_seconds"], 0.25);
@@ -399,6 +401,33 @@ TEST(ProfileFile, SaysHowAGptStartsWhereItIsNotAsUsual) {
   std::get<DecoderConfig>(profile.spec->config).initializer_range = 0.05f;
   EXPECT_EQ(ParseProfile(FormatProfile(profile), "p.json")->spec->decoder()->initializer_range,
             0.05f);
+}
+
+TEST(ProfileFile, SaysTheHeadsRowsAndTheAttentionWhereTheyAreNotAsUsual) {
+  for (const DecoderConfig& usual : {DecoderConfig{.layers = 2}, LlamaDecoder("llama")}) {
+    Profile profile = SomeProfile();
+    DecoderConfig config = usual;
+    config.layers = 2;
+    config.head_rows = 48;
+    profile.spec->config = config;
+    profile.attention = CudaAttention::kCudnn;
+    nlohmann::json json = nlohmann::json::parse(FormatProfile(profile));
+    const absl::StatusOr<Profile> again = ParseProfile(json.dump(), "p.json");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->spec->decoder()->head_rows, 48);
+    EXPECT_EQ(again->attention, CudaAttention::kCudnn);
+    const auto error = [&] {
+      return std::string(ParseProfile(json.dump(), "p.json").status().message());
+    };
+    json["model_config"]["head_rows"] = 0;
+    EXPECT_THAT(error(), HasSubstr("field 'model_config.head_rows' is 0"));
+    json["model_config"].erase("head_rows");
+    EXPECT_EQ(ParseProfile(json.dump(), "p.json")->spec->decoder()->head_rows, 0);
+    json["attention"] = "flash";
+    EXPECT_THAT(error(), HasSubstr("field 'attention' is 'flash'; expected sluice or cudnn"));
+    json.erase("attention");
+    EXPECT_EQ(ParseProfile(json.dump(), "p.json")->attention, CudaAttention::kSluice);
+  }
 }
 
 TEST(ProfileFile, NamesTheFieldThatIsWrong) {

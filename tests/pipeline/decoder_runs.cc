@@ -75,6 +75,7 @@ DecoderRun DrawRun(Draw& draw) {
   if (draw.OneIn(3)) run.adapted = "lora";
   if (kThreadsKeepBits && draw.OneIn(3)) run.threads = 2 + draw.Below(2);
   if (run.dtype == DType::kBFloat16 && draw.OneIn(2)) run.master_weights = MasterWeights::kSplit;
+  if (draw.OneIn(3)) run.head_rows = 16;
   return drawn;
 }
 

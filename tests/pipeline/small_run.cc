@@ -164,6 +164,7 @@ std::string SmallRun::Name() const {
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   if (documents) absl::StrAppend(&name, "_documents");
   if (threads > 1) absl::StrAppend(&name, "_threads", threads);
+  if (head_rows > 0) absl::StrAppend(&name, "_rows", head_rows);
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
@@ -200,6 +201,10 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   RunRequest request;
   request.spec = SmallModel(run.model);
   request.batch = {.size = 2, .seq = run.model == "mlp" ? 1 : 6};
+  if (run.head_rows > 0) {
+    std::get<DecoderConfig>(request.spec.config).head_rows = run.head_rows;
+    request.batch.size = 3;  // more rows than the least of a block
+  }
   request.dtype = run.dtype;
   request.documents = run.documents;
   if (run.adapted == "lora") request.adaptation.lora = Lora{.rank = 3, .alpha = 6};

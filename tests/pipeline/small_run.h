@@ -66,6 +66,7 @@ struct SmallRun {
   // blocks and more.
   std::string adapted = {};
   int threads = 1;                      // per stage
+  int head_rows = 0;                    // DecoderConfig::head_rows; above 0, of a micro-batch of 18
   std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.

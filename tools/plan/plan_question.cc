@@ -27,6 +27,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--dtype", !flags.dtype.empty()},
       {"--lora", !flags.adaptation.lora.empty()},
       {"--adapter", !flags.adaptation.adapter.empty()},
+      {"--head-rows", flags.model.head_rows != 0},
       {"--attention", !flags.attention.empty()},
       {"--freeze", !flags.adaptation.freeze.empty()},
       {"--base-dtype", !flags.adaptation.base_dtype.empty()},
@@ -120,6 +121,8 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
   const char* wrong = nullptr;
   if (model.shapes()) {
     wrong = kShapeFlags;
+  } else if (model.head_rows != 0) {
+    wrong = "--head-rows";
   } else if (question.seq.value_or(profile.seq) != profile.seq) {
     wrong = "--seq";
   } else if (question.any_micro_batch_size ||

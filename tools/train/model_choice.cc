@@ -48,6 +48,30 @@ absl::Status NoSuchPreset(const std::string& name) {
                                           DidYouMean(name, PresetNames())));
 }
 
+absl::StatusOr<ModelSpec> ShapedPreset(const ModelChoice& choice, int seq) {
+  absl::StatusOr<ModelSpec> spec = PresetModel(choice.model);
+  if (!spec.ok()) return NoSuchPreset(choice.model);
+  auto* decoder = std::get_if<DecoderConfig>(&spec->config);
+  if (decoder == nullptr || !CheckTrainable(*spec).ok()) {
+    if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
+    return spec;
+  }
+  Reshape(choice, seq, decoder);
+  if (absl::Status status = ValidateSpec(*spec); !status.ok()) return status;
+  return spec;
+}
+
+absl::Status SetHeadRows(int rows, ModelSpec* spec) {
+  if (rows == 0) return absl::OkStatus();
+  auto* const decoder = std::get_if<DecoderConfig>(&spec->config);
+  if (decoder == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("--head-rows has no effect on ", spec->name,
+                                                   ", which has no vocabulary; leave it out"));
+  }
+  decoder->head_rows = rows;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RefuseShapeFlags(const ModelChoice& choice) {
@@ -86,16 +110,10 @@ absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice) {
 
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
                                        const std::string& assume) {
-  if (NamesFile(choice)) return ReadConfig(choice, assume);
-  absl::StatusOr<ModelSpec> spec = PresetModel(choice.model);
-  if (!spec.ok()) return NoSuchPreset(choice.model);
-  auto* decoder = std::get_if<DecoderConfig>(&spec->config);
-  if (decoder == nullptr || !CheckTrainable(*spec).ok()) {
-    if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
-    return spec;
-  }
-  Reshape(choice, seq, decoder);
-  if (absl::Status status = ValidateSpec(*spec); !status.ok()) return status;
+  absl::StatusOr<ModelSpec> spec =
+      NamesFile(choice) ? ReadConfig(choice, assume) : ShapedPreset(choice, seq);
+  if (!spec.ok()) return spec;
+  if (absl::Status status = SetHeadRows(choice.head_rows, &*spec); !status.ok()) return status;
   return spec;
 }
 

@@ -20,6 +20,7 @@ struct ModelChoice {
   int vocab = 0;
   bool tied = false;
   std::optional<NormKind> norm = {};  // nullopt: the model's own
+  int head_rows = 0;                  // of a decoder's logits at a time; no shape
 
   // Whether any flag other than the model itself was given.
   bool shapes() const {

@@ -23,6 +23,11 @@ void AddShapeFlags(CLI::App& command, ModelChoice* choice) {
           "--norm", [choice](const std::string& norm) { choice->norm = ParseNorm(norm); },
           "Kind of norm: layer, or rms, which has no mean and no bias (presets only)")
       ->check(CLI::IsMember({NormName(NormKind::kLayer), NormName(NormKind::kRms)}));
+  command
+      .add_option("--head-rows", choice->head_rows,
+                  "Compute the logits of so many tokens at a time: less memory, one more product "
+                  "(usual: of all, up to 5 GiB on a GPU and 320 MiB on a processor)")
+      ->check(CLI::Range(1, 1 << 24));
 }
 
 }  // namespace sluice

@@ -9,7 +9,7 @@ class App;
 
 namespace sluice {
 
-// Adds kShapeFlags.
+// Adds kShapeFlags and --head-rows.
 void AddShapeFlags(CLI::App& command, ModelChoice* choice);
 
 }  // namespace sluice

@@ -59,7 +59,8 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   group.Add("--model", flags->question.model.model,
             "A preset (char-gpt, gpt2, ..., mlp), or a Hugging Face folder or config.json");
   AddShapeFlags(command, &flags->question.model);
-  for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied", "--norm"}) {
+  for (const char* flag :
+       {"--layers", "--dim", "--heads", "--vocab", "--tied", "--norm", "--head-rows"}) {
     command.get_option(flag)->group(kModelGroup);
   }
   group

@@ -109,6 +109,21 @@ absl::Status TakeAdaptation(const PlanFile& plan, TrainQuestion* question) {
   return absl::OkStatus();
 }
 
+// How many rows of logits the head computes at a time, as the plan's bytes are for.
+absl::Status TakeHeadRows(const PlanFile& plan, TrainQuestion* question) {
+  const DecoderConfig* const planned = plan.spec ? plan.spec->decoder() : nullptr;
+  if (planned == nullptr) return absl::OkStatus();
+  int& asked = question->model.head_rows;
+  if (asked != 0 && asked != planned->head_rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--head-rows is ", asked, "; the plan is for ",
+                     planned->head_rows == 0 ? "the usual ones" : absl::StrCat(planned->head_rows),
+                     ": leave it out, or plan again"));
+  }
+  asked = static_cast<int>(planned->head_rows);
+  return absl::OkStatus();
+}
+
 // What weights are kept in, as the plan's bytes are for. GPUs have no choice.
 absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
   std::optional<MasterWeights>& asked = question->kernels.master_weights;
@@ -156,8 +171,9 @@ std::vector<Line> LinesOfModel(const RunPlan& run) {
     return made.ok() && ModelToJson(*made) == ModelToJson(spec);
   };
   std::vector<Line> lines = {{"model", spec.name, false}};
-  if (makes_it({.model = spec.name})) return lines;
   const DecoderConfig* const decoder = spec.decoder();
+  const int head_rows = decoder != nullptr ? static_cast<int>(decoder->head_rows) : 0;
+  if (makes_it({.model = spec.name, .head_rows = head_rows})) return lines;
   if (decoder == nullptr) return {};
   const ModelChoice shaped = {.model = spec.name,
                               .layers = static_cast<int>(decoder->layers),
@@ -165,7 +181,8 @@ std::vector<Line> LinesOfModel(const RunPlan& run) {
                               .heads = static_cast<int>(decoder->heads),
                               .vocab = static_cast<int>(decoder->vocab),
                               .tied = decoder->tied_head,
-                              .norm = decoder->norm};
+                              .norm = decoder->norm,
+                              .head_rows = head_rows};
   if (!makes_it(shaped)) return {};
   lines.push_back({"layers", absl::StrCat(shaped.layers)});
   lines.push_back({"dim", absl::StrCat(shaped.dim)});
@@ -199,7 +216,10 @@ std::vector<Line> LinesOfRun(const RunPlan& run) {
                              {"micro-batch-size", absl::StrCat(request.batch.size)},
                              {"micro-batches", absl::StrCat(run.step_micro_batches())},
                              {"dtype", DTypeName(request.dtype), false}};
-  if (request.spec.decoder() != nullptr) lines.push_back({"seq", absl::StrCat(request.batch.seq)});
+  if (const DecoderConfig* const decoder = request.spec.decoder(); decoder != nullptr) {
+    lines.push_back({"seq", absl::StrCat(request.batch.seq)});
+    if (decoder->head_rows > 0) lines.push_back({"head-rows", absl::StrCat(decoder->head_rows)});
+  }
   // Other bits of the weights reach the products.
   if (request.dtype == DType::kBFloat16 &&
       request.kernels->master_weights == MasterWeights::kSplit) {
@@ -245,6 +265,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   question->dtype = plan.dtype;
   if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
+  if (absl::Status status = TakeHeadRows(plan, question); !status.ok()) return status;
   if (absl::Status status = TakeMasterWeights(plan, question); !status.ok()) return status;
   if (absl::Status status = TakeAttention(plan, question); !status.ok()) return status;
   return TakeAdaptation(plan, question);

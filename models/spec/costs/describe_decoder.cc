@@ -225,7 +225,7 @@ void AddHead(const DecoderConfig& config, bool own_matrix, const HeadLimits& lim
   layer->KeepWhole("norm", config.dim);
   layer->KeepWhole("head map", config.dim, /*rebuilt=*/true,
                    layer->ReadsInput({DecoderPart::kHeadMap}));
-  const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab, limits);
+  const HeadBlocks blocks = config.head_blocks(layer->rows(), limits);
   if (!own_matrix) layer->AddWeights(DecoderPart::kHeadMap, -config.dim * config.vocab);
   const DecoderMap map = {.in = config.dim, .out = config.vocab, .part = DecoderPart::kHeadMap};
   if (blocks.whole()) {

@@ -9,6 +9,7 @@
 #include "models/layers/adapted_layers.h"
 #include "models/spec/costs/describe_layers.h"
 #include "partitioner/graph_plan.h"
+#include "partitioner/planning/answer/fit.h"
 #include "partitioner/planning/answer/search.h"
 #include "partitioner/planning/answer/variants.h"
 #include "partitioner/planning/graph/graph_bottleneck.h"
@@ -165,7 +166,9 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
   const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, progress);
-  if (!best.ok()) return WhyNoPlan(best.status(), request->common.stop);
+  if (!best.ok()) {
+    return WhyNoPlan(WithHeadAdvice(*source, *request, best.status()), request->common.stop);
+  }
   PlanAnswer answer;
   if (question.pareto) answer.variants.pareto = ParetoFront(question, *source, progress);
   if (question.what_if) answer.variants.what_if = WhatIf(question, *source, *best, progress);

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/head_blocks.h"
+#include "models/spec/units.h"
 #include "partitioner/planning/answer/audit_cost.h"
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
@@ -18,6 +20,9 @@ namespace {
 
 // How often a plan that turns out too large is made again for less memory.
 constexpr int kMostRepairs = 8;
+
+// Logits that take less of the memory than one of so many parts are not why a plan does not fit.
+constexpr int64_t kNoticeableShare = 8;
 
 // The run that `sluice train` makes of the plan.
 RunRequest RunOf(const PlanQuestion& question, const PlanSource& source, const PlanSetting& setting,
@@ -143,6 +148,29 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   if (!leanest.ok()) return leanest.status();
   const bool fits = leanest->plan.largest_peak_bytes() <= *machines->memory_limit;
   return fits ? why : NothingFits(*leanest, *machines->memory_limit);
+}
+
+absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,
+                            const absl::Status& why) {
+  const DecoderConfig* const decoder = source.spec ? source.spec->decoder() : nullptr;
+  if (!absl::IsFailedPrecondition(why) || decoder == nullptr || !source.runs_here) return why;
+  const auto smallest = std::min_element(joint.settings.begin(), joint.settings.end(),
+                                         [](const PlanSetting& a, const PlanSetting& b) {
+                                           return a.micro_batch_size < b.micro_batch_size;
+                                         });
+  if (smallest == joint.settings.end()) return why;
+  const absl::StatusOr<Machines> machines = joint.price(*smallest);
+  if (!machines.ok() || !machines->memory_limit) return why;
+  const HeadLimits& limits = source.kernels->head_limits;
+  const BatchShape batch = {smallest->micro_batch_size, source.batch.seq};
+  const HeadBlocks blocks = decoder->head_blocks(batch.rows(), limits);
+  const int64_t bytes = blocks.rows * PaddedWidth(decoder->vocab, limits) * SizeOf(source.dtype);
+  if (bytes < *machines->memory_limit / kNoticeableShare) return why;
+  return absl::FailedPreconditionError(absl::StrCat(
+      why.message(), ". The logits of ", blocks.rows, " tokens at a time take ",
+      FormatBytes(static_cast<double>(bytes)), " of it; with --head-rows ",
+      std::max<int64_t>(1, blocks.rows / kNoticeableShare), " they take ",
+      FormatBytes(static_cast<double>(bytes) / static_cast<double>(kNoticeableShare))));
 }
 
 }  // namespace sluice

@@ -96,6 +96,7 @@ StateFile ReadFields(const Json& json) {
   state.base_hash = json.value("base_hash", "");
   state.partition = json.value("partition", "");
   state.seq = json.at("seq").get<int64_t>();
+  if (json.contains("head_rows")) state.head_rows = json.at("head_rows").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
   state.arithmetic = json.value("arithmetic", "");
@@ -124,7 +125,8 @@ absl::Status CheckCount(const Json& json, const char* field, uint64_t most) {
 absl::Status CheckFields(const Json& json) {
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   absl::Status status = CheckCount(json, "seed", std::numeric_limits<uint64_t>::max());
-  for (const char* field : {"step", "micro_batch_size", "micro_batches", "sum_groups", "seq"}) {
+  for (const char* field :
+       {"step", "micro_batch_size", "micro_batches", "sum_groups", "seq", "head_rows"}) {
     status.Update(CheckCount(json, field, kMost));
   }
   for (const Json& record : json.value("files", Json())) {
@@ -211,6 +213,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"base_hash", state.base_hash},
                             {"partition", state.partition},
                             {"seq", state.seq},
+                            {"head_rows", state.head_rows},
                             {"dtype", DTypeName(state.dtype)},
                             {"data_path", state.data_path},
                             {"data_fingerprint", state.data_fingerprint},

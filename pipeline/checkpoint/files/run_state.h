@@ -33,6 +33,7 @@ struct RunState {
   std::string base_hash;
   std::string partition;  // layers of each stage, "0-3,4-7", of a run without a flush; else empty
   int64_t seq = 1;
+  int64_t head_rows = 0;  // DecoderConfig::head_rows, which config.json does not have
   DType dtype = DType::kFloat32;
   std::string data_path;
   std::string data_fingerprint;  // Dataset::fingerprint()

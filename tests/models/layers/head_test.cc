@@ -321,6 +321,27 @@ TEST(HeadBlocksTest, CoverAllRowsWithLittlePadding) {
   EXPECT_TRUE(HeadBlocksOf(65'536, 256).whole()) << "bytes";
 }
 
+TEST(HeadBlocksTest, RowsThatWereAskedForReplaceTheLimits) {
+  DecoderConfig config;
+  for (const HeadLimits& limits : {kProcessorHead, kGpuHead}) {
+    for (const int64_t vocab : {int64_t{256}, int64_t{151'936}}) {
+      config.vocab = vocab;
+      config.head_rows = 0;
+      for (const int64_t rows : {1, 512, 32'768}) {
+        EXPECT_EQ(config.head_blocks(rows, limits).count, HeadBlocksOf(rows, vocab, limits).count);
+      }
+      config.head_rows = 1000;
+      EXPECT_TRUE(config.head_blocks(1000, limits).whole());
+      EXPECT_TRUE(config.head_blocks(1008, limits).whole()) << "rounded up to 16";
+      const HeadBlocks blocks = config.head_blocks(4096, limits);
+      EXPECT_EQ(blocks.count, 5);
+      EXPECT_EQ(blocks.rows, 832) << "a fifth, rounded up to 16";
+      config.head_rows = 1;
+      EXPECT_EQ(config.head_blocks(100, limits).rows, 16);
+    }
+  }
+}
+
 TEST(HeadBlocksTest, VocabulariesArePaddedOnGpusAlone) {
   EXPECT_EQ(PaddedWidth(50'257, kGpuHead), 50'304) << "GPT-2";
   EXPECT_EQ(PaddedWidth(50'304, kGpuHead), 50'304);

@@ -66,6 +66,7 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_FALSE(checkpoint->adapter_only);
   EXPECT_EQ(state.partition, saved.partition);
   EXPECT_EQ(state.seq, saved.seq);
+  EXPECT_EQ(state.head_rows, saved.head_rows);
   EXPECT_EQ(state.dtype, saved.dtype);
   EXPECT_EQ(state.data_path, saved.data_path);
   EXPECT_EQ(state.data_fingerprint, saved.data_fingerprint);
@@ -75,8 +76,9 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
 TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
   ASSERT_EQ(SignState(text), text);
-  for (const char* key : {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"",
-                          "  \"adaptation\"", "  \"base\"", "  \"base_hash\"", "  \"partition\""}) {
+  for (const char* key :
+       {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"", "  \"adaptation\"",
+        "  \"head_rows\"", "  \"base\"", "  \"base_hash\"", "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);

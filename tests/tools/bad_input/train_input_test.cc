@@ -175,6 +175,11 @@ std::vector<BadInput> TrainInputs() {
        With("--model mlp --norm rms"),
        kExitBadInput,
        {"--norm", "'mlp' is not one"}},
+      {"HeadRowsOfAnMlp",
+       With("--model mlp --head-rows 16"),
+       kExitBadInput,
+       {"--head-rows", "mlp"}},
+      {"NoHeadRows", With("--head-rows 0"), kExitBadInput, {"--head-rows", "0"}},
       {"TooWide", With("--dim 2000000000 --heads 2"), kExitBadInput, {"dim"}},
       // Divergence.
       {"NanLoss",

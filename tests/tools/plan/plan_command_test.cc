@@ -901,6 +901,46 @@ TEST_F(PlanCommand, AChoiceOfSizesFindsWhatFits) {
   EXPECT_GT(others, 0);
 }
 
+// Qwen3's logits for 16,384 tokens take 4.6 GiB at a time.
+TEST_F(PlanCommand, HeadRowsSaveMemoryAndAreSaidWhereNothingFits) {
+  const std::string asked =
+      "plan qwen3-0.6b --devices 2 --device h200 --seq 1024 --micro-batch-size 16 "
+      "--micro-batches 2 --schedule 1f1b --recompute full --memory 8GiB ";
+  const Outcome whole = Run(asked);
+  EXPECT_EQ(whole.exit_code, 3);
+  EXPECT_THAT(whole.err, HasSubstr("The logits of 16384 tokens at a time take 4.64 GiB of it; with "
+                                   "--head-rows 2048 they take 594 MiB"));
+  const Outcome blocks = Run(asked + "--head-rows 2048 --json");
+  ASSERT_EQ(blocks.exit_code, 0) << blocks.err;
+  const json plan = json::parse(blocks.out);
+  EXPECT_EQ(plan["model_config"]["head_rows"], 2048);
+  const json fewer = Plan(asked.substr(5) + "--head-rows 16");
+  EXPECT_GT(fewer["step_seconds"], plan["step_seconds"]) << "products of few rows are slow";
+}
+
+// Beside the scores of 16 samples, 12 heads and 1024 x 1024 positions in bf16, cuDNN's attention
+// keeps a sum per row, and a counter.
+TEST_F(PlanCommand, CudnnsAttentionHasItsOwnTimeAndWorkArea) {
+  const std::string asked =
+      "gpt2 --devices 2 --device h200 --micro-batch-size 16 --micro-batches 4 --schedule 1f1b "
+      "--recompute none --partition 0-6,7-13";
+  const json own = Plan(asked), cudnn = Plan(asked + " --attention cudnn");
+  EXPECT_FALSE(own.contains("attention"));
+  EXPECT_EQ(cudnn["attention"], "cudnn");
+  EXPECT_LT(cudnn["step_seconds"], own["step_seconds"]);
+  const auto bytes = [](const json& plan) {
+    return plan["stages"][0]["peak_bytes"].get<int64_t>();
+  };
+  constexpr int64_t kRows = int64_t{16} * 12 * 1024;
+  EXPECT_GT(bytes(cudnn), bytes(own));
+  EXPECT_LE(bytes(cudnn) - bytes(own), kRows * 1024 * 2 + kRows * 4 + 256);
+  ExpectFailure("plan gpt2 --devices 2 --attention cudnn", 2, "not of processors");
+  ExpectFailure("plan gpt2 --devices 2 --device h200 --attention cudnn --dtype fp32", 2, "bf16");
+  ExpectFailure("plan gpt2 --devices 2 --device h200 --attention cudnn --pack", 2, "--pack");
+  ExpectFailure("plan gpt2 --devices 4 --device h200 --attention cudnn --data-parallel 2", 2,
+                "--attention");
+}
+
 TEST_F(PlanCommand, RmsNormsArePlannedFor) {
   const std::string tiny =
       "char-gpt --layers 4 --dim 64 --heads 2 --seq 32 --devices 2 --device h200";

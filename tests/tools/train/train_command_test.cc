@@ -161,6 +161,50 @@ TEST_F(TrainCommandTest, AsynchronousRunsSayHowStaleTheyAre) {
   EXPECT_THAT(tied.err, HasSubstr("--tied"));
 }
 
+TEST_F(TrainCommandTest, HeadRowsGiveTheSameBitsOnAnyStages) {
+  const std::string rows = "--micro-batch-size 4 --head-rows 16 ";
+  const Json one = Summary(rows + "--stages 1");
+  EXPECT_EQ(Summary(rows + "--stages 3 --schedule zb-h1")["weights_hash"], one["weights_hash"]);
+  EXPECT_NE(Summary("--micro-batch-size 4 --stages 1")["weights_hash"], one["weights_hash"])
+      << "sums of 16 rows at a time are other sums";
+  EXPECT_EQ(Summary("--micro-batch-size 4 --stages 1 --head-rows 64")["weights_hash"],
+            Summary("--micro-batch-size 4 --stages 1")["weights_hash"])
+      << "all rows at a time are the usual ones";
+}
+
+TEST_F(TrainCommandTest, HeadRowsAreKeptByCheckpointsAndComeWithPlans) {
+  const std::string save = folder_ / "out", rows = "--micro-batch-size 4 --head-rows 16 ";
+  const Json whole = Summary(rows + "--steps 4");
+  Summary(absl::StrCat(rows, "--save ", save));
+  const std::string resume = absl::StrCat("train --no-pin --json --steps 4 --resume ", save);
+  const ProcessResult rest = RunSluice(Words(resume + " --no-save"));
+  ASSERT_EQ(rest.exit_code, kExitDone) << rest.err;
+  EXPECT_EQ(LastLine(rest.out)["weights_hash"], whole["weights_hash"]);
+  const ProcessResult other = RunSluice(Words(resume + " --no-save --head-rows 32"));
+  EXPECT_EQ(other.exit_code, kExitBadInput);
+  EXPECT_THAT(other.err, HasSubstr("--head-rows (saved 16, given 32)"));
+
+  const std::string plan = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(absl::StrCat(
+      "plan char-gpt --layers 2 --dim 16 --heads 2 --seq 16 --devices 2 --device cpu --memory 1GiB "
+      "--dtype fp32 --micro-batches 2 --format json -o ",
+      plan, " ", rows)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::string train = absl::StrCat("train --no-pin --json --eval-micro-batches 1 --steps 4 ",
+                                         "--data ", folder_ / "text", " --plan ", plan);
+  for (const char* more :
+       {"", " --head-rows 16", " --model char-gpt --layers 2 --dim 16 --heads 2"}) {
+    const ProcessResult run = RunSluice(Words(train + more));
+    ASSERT_EQ(run.exit_code, kExitDone) << run.err;
+    EXPECT_EQ(LastLine(run.out)["weights_hash"], whole["weights_hash"]) << more;
+  }
+  EXPECT_THAT(RunSluice(Words(train + " --head-rows 32")).err,
+              HasSubstr("--head-rows is 32; the plan is for 16"));
+  EXPECT_EQ(RunSluice(Words(absl::StrCat(train, " --save ", folder_ / "of_plan"))).exit_code,
+            kExitDone);
+  EXPECT_THAT(ReadBytes(folder_ / "of_plan/run.toml"), HasSubstr("\nhead-rows = 16\n"));
+}
+
 TEST_F(TrainCommandTest, ATextThatShrinksEndsTheRun) {
   SluiceProcess process(Arguments("--json --steps 1000000"));
   ASSERT_TRUE(process.WaitForOutput("\"step\":3,"));

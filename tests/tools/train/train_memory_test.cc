@@ -89,6 +89,7 @@ TEST(TrainMemory, IsWhatThePlanSaidOfWhatIsTrained) {
        {"--lora r=4 --dtype bf16", "--lora r=4,targets=c_attn --dtype fp32 --schedule zb-h1",
         "--lora r=4 --dtype bf16 --base-dtype fp32 --chunks 2",
         "--freeze transformer.h.0.*,*wte*,*wpe* --dtype bf16 --schedule zb-h1",
+        "--dtype fp32 --head-rows 16", "--dtype bf16 --head-rows 20 --schedule zb-h1 --tied",
         "--dtype fp32 --vocab 3 --pack", "--lora r=4 --dtype bf16 --devices 4 --data-parallel 2",
         "--dtype bf16 --master-weights split --schedule zbv --tied",
         "--lora r=4 --dtype bf16 --master-weights split --devices 4 --data-parallel 2",
