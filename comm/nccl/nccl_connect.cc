@@ -177,9 +177,12 @@ absl::Status Meeting::Greet() {
     if (!status.ok()) break;
     Greeting greeting;
     device_.Copy(edge.stream(), &greeting, slot(i), sizeof(Greeting));
+    status = AwaitStream(edge);  // a GPU that is lost by now has copied nothing
+    if (!status.ok()) break;
     if (greeting.from != edge.where().from || greeting.to != edge.where().to)
-      status = absl::InternalError(
-          absl::StrCat("NCCL: what was sent ", edge.Name(), " is not what arrived"));
+      status = WithPeer(absl::UnavailableError(absl::StrCat("NCCL: what was sent ", edge.Name(),
+                                                            " is not what arrived")),
+                        edge.peer());
   }
   if (!status.ok()) AbortAll(edges_);  // before the memory goes: that waits for all that is queued
   return status;

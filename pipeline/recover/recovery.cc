@@ -106,7 +106,7 @@ absl::StatusOr<bool> CatchUp(HeldState& held, const AgreedStep& to, absl::Durati
 
 // Either of `held` and `into` may be null.
 absl::Status Move(const std::vector<StateMove>& moves, RankState* held, RankState* into,
-                  Communicator& world, Rounds* rounds) {
+                  absl::Duration timeout, Communicator& world, Rounds* rounds) {
   StatePieces pieces(&world, rounds);
   std::optional<StateAccess> from, to;
   if (held != nullptr) from.emplace(*held);
@@ -134,6 +134,12 @@ absl::Status Move(const std::vector<StateMove>& moves, RankState* held, RankStat
       world.Abort(status);  // messages use the memory of `pieces` until then
       return status;
     }
+  }
+  // Before anybody takes what was moved for a state.
+  absl::Status status = from ? from->CheckRead(timeout) : absl::OkStatus();
+  if (!status.ok()) {
+    world.Abort(status);
+    return status;
   }
   return rounds->Finish();
 }
@@ -179,7 +185,7 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   }
   const bool in_place = into != nullptr && into == own.state.get();
   if (in_place && !*holds) own.whole = own.has_mirror = false;
-  absl::Status moved = Move(plan.moves, own.state.get(), into, world, &rounds);
+  absl::Status moved = Move(plan.moves, own.state.get(), into, recovery.timeout, world, &rounds);
   if (!moved.ok()) return moved;
   if (in_place && !*holds) {
     own.whole = true;

@@ -20,6 +20,8 @@ class StateAccess {
 
   // Elements first ... first + count - 1 of the tensor of `range`, until the next call.
   const float* Read(const StateRange& range, int64_t first, int64_t count);
+  // Whether all that was read is what lay there, as HostReader::Check.
+  absl::Status CheckRead(absl::Duration timeout) { return reader_.Check(timeout); }
   // Wherever this rank keeps them: one that holds two copies of the model may do so twice.
   void Write(const StateRange& range, const float* values, int64_t first, int64_t count);
 

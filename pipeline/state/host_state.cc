@@ -44,6 +44,11 @@ const T* HostReader::Fetch(const void* tensor, int64_t first, int64_t count,
   return buffer->data();
 }
 
+absl::Status HostReader::Check(absl::Duration timeout) {
+  if (!device_.queues()) return absl::OkStatus();
+  return device_.Synchronize(stream_, Instant::Now() + timeout);
+}
+
 const float* HostReader::Read(const HeldTensor& tensor, int64_t first, int64_t count) {
   if (tensor.dtype != DType::kBFloat16) return Fetch(tensor.data, first, count, &values_);
   const uint16_t* const high = Fetch(tensor.data, first, count, &halves_);

@@ -6,6 +6,8 @@
 #include <deque>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "models/device/device.h"
 #include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
@@ -55,6 +57,9 @@ class HostReader {
   // Elements first ... first + count - 1, in the host's memory until the next call. Of a split tensor
   // their low halves must be there.
   const float* Read(const HeldTensor& tensor, int64_t first, int64_t count);
+  // Whether all that was read is what lay there. Unavailable where the device was lost meanwhile;
+  // DeadlineExceeded.
+  absl::Status Check(absl::Duration timeout);
 
  private:
   // Values in the host's memory, by way of `buffer` where they are not there.

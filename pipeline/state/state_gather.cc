@@ -24,6 +24,7 @@ const float* ReadState(const ParameterView& view, StateKind kind, int64_t first,
 
 StateGather::StateGather(const RankState& state, absl::Duration timeout, Communicator& world)
     : plan_(state.plan()),
+      timeout_(timeout),
       world_(world),
       rounds_(&world, timeout),
       pieces_(&world, &rounds_),
@@ -64,6 +65,7 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, const Sink& sink
         return ReadState(view, kind, own + begin, size, &reader_);
       };
       status = owner == 0 ? pieces_.ForEach(count, read, use) : pieces_.Send(0, count, read);
+      if (status.ok()) status = reader_.Check(timeout_);
     } else if (world_.rank() == 0) {
       status = pieces_.Receive(owner, count, use);
     }

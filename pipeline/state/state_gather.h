@@ -47,6 +47,7 @@ class StateGather {
 
  private:
   const RunPlan& plan_;
+  const absl::Duration timeout_;
   Communicator& world_;
   Rounds rounds_;
   std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it

@@ -52,6 +52,7 @@ absl::StatusOr<std::string> HashBase(const RankState& state, Communicator& world
       if (world.progress() != nullptr) world.progress()->Step();
     }
   }
+  if (absl::Status status = reader.Check(timeout); !status.ok()) return status;
   if (absl::Status status = rounds.Finish(); !status.ok()) return status;
   // Halves, since an all-gather carries doubles.
   const double halves[] = {static_cast<double>(sum >> kHalf),

@@ -208,6 +208,7 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
     return ReadState(*views[static_cast<size_t>(part.parameter)], part.kind, part.first + first,
                      count, &reader);
   };
+  request.check_read = [&] { return reader.Check(options.watching.timeout); };
   request.keep = options.saving.keep;
   request.stays = point.stays;
   request.on_read = on_read;

@@ -510,6 +510,7 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
   if (held.device.ok() && held.state != nullptr) {
     held.device = held.state->device().Synchronize(held.state->stream(),
                                                    Instant::Now() + options.watching.timeout);
+    if (!held.device.ok()) held.whole = held.has_mirror = false;
   }
   return result;
 }

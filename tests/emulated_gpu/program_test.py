@@ -10,10 +10,12 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ('tools', 'tests/faults')]
@@ -255,6 +257,32 @@ class Program(unittest.TestCase):
                                     *TRAINED, '--stages', 2, EMULATED_GPU_LOST_AFTER=str(looks))
             self.assertEqual(done.returncode, 5, done.stderr)
             self.assertIn('cudaErrorECCUncorrectable', done.stderr)
+
+    def test_a_gpu_that_is_lost_while_it_saves_leaves_good_checkpoints(self):
+        """What is read of a lost GPU is not what was there, and must not become a checkpoint."""
+        def weights(folder):
+            return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == '.safetensors'}
+
+        def train(save):
+            words = [self.sluice, 'train', '--data', self.data, '--device', 'cuda', *TRAINED, '--steps', 3, '--save', save, '--save-every', 1,
+                     '--keep', 9]
+            return subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                    env={**os.environ, 'OMP_NUM_THREADS': '1', 'EMULATED_GPU_LOST_FILE': str(self.lost)})
+
+        with train(self.folder / 'good') as run:
+            self.assertEqual(run.wait(PATIENCE), 0, run.stderr.read())
+        for _ in range(3):
+            self.lost.unlink(missing_ok=True)
+            save = self.folder / 'save'
+            shutil.rmtree(save, ignore_errors=True)
+            with train(save) as run:
+                while run.poll() is None and not any((save / '.sluice').glob('saving-*')):
+                    time.sleep(0.0005)
+                self.lost.write_text(str(run.pid))
+                said = run.stderr.read()
+                self.assertIn(run.wait(PATIENCE), (0, 5), said)  # 0: it was done by then
+            for checkpoint in save.glob('step-*'):
+                self.assertEqual(weights(checkpoint), weights(self.folder / 'good' / checkpoint.name))
 
     def test_ranks_come_as_far_as_there_are_gpus(self):
         events = self.launched(['--min-ranks', 1], TRAINED, lambda _, launch: os.kill(launch, signal.SIGUSR1), processes=1)

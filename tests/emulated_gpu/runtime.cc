@@ -134,6 +134,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
+  if (IsLostAlready()) return Note(cudaErrorECCUncorrectable);
   StreamState& state = StateOf(stream);
   if (state.captured != nullptr) {
     Enqueue(state, [=] { std::memcpy(to, from, bytes); });

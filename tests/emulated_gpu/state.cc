@@ -123,9 +123,17 @@ Gpu::Gpu(int number)
               .allocator = {.allocate = Map, .free = Unmap},
               .zeroes = false}) {}
 
+namespace {
+std::atomic<int64_t> looks = 0;
+}  // namespace
+
 bool IsLost() {
-  static std::atomic<int64_t> looks = 0;
-  if (++looks > FaultOf("EMULATED_GPU_LOST_AFTER", INT64_MAX)) return true;
+  ++looks;
+  return IsLostAlready();
+}
+
+bool IsLostAlready() {
+  if (looks > FaultOf("EMULATED_GPU_LOST_AFTER", INT64_MAX)) return true;
   const char* const path = std::getenv("EMULATED_GPU_LOST_FILE");
   if (path == nullptr) return false;
   int64_t process = 0;
@@ -243,6 +251,7 @@ void OnStream(void* stream, const std::function<void()>& work) {
     return;
   }
   Enqueue(state, [work] {
+    if (IsLostAlready()) return;
     const std::lock_guard lock(*one_kernel);
     work();
   });

@@ -91,6 +91,8 @@ Number FaultOf(const char* name, Number otherwise) {
 }
 inline int64_t TakenBytes() { return FaultOf("EMULATED_GPU_TAKEN", int64_t{0}); }
 bool IsLost();
+// The same without counting: what was lost stays lost, and computes and copies nothing.
+bool IsLostAlready();
 // memset, which makes pages of the GPU's memory that are full of zeros only once they are written.
 void Set(void* memory, int value, size_t bytes);
 

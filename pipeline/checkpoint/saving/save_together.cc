@@ -78,6 +78,7 @@ class Save {
   absl::Status Write() {
     absl::Status status = WriteParts();
     if (status.ok()) status = PassChecksums();
+    if (status.ok() && mine_.ok() && request_.check_read) mine_ = request_.check_read();
     if (status.ok() && request_.on_read) request_.on_read();
     if (status.ok()) {
       status = Try(rounds_, "writes a checkpoint to the disk",

@@ -26,6 +26,9 @@ struct SaveRequest {
   RunState state;         // rank 0's is written
   std::vector<CheckpointFile> files;
   PartReader read;
+  // Asked once `read` is no longer needed. An error says that what was read may not be what was
+  // there (a device that was lost meanwhile), and is that of this rank's part of the save.
+  std::function<absl::Status()> check_read = {};
   // Called once `read` is no longer needed, if the ranks get that far: what it reads may then change.
   std::function<void()> on_read = {};
   absl::Duration timeout;  // for a rank to show that it is still there

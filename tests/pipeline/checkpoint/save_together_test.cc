@@ -267,6 +267,32 @@ TEST_F(SaveTogetherTest, ALeaderThatCannotWriteTellsAllAndTheRanksGoOn) {
   EXPECT_EQ(OpenCheckpoint(dir_)->state.step, 1);
 }
 
+// As where a rank's GPU is lost while its state is read.
+TEST_F(SaveTogetherTest, WhatWasNotReadAsItWasBecomesNoCheckpoint) {
+  std::mt19937 random(4);
+  const Cut cut = RandomCut(3, random);
+  std::vector<SaveRequest> requests(3, RequestOf(cut, 1));
+  InProcessGroup group(3, 16);
+  const auto save = [&] {
+    return SaveAll(requests, [&](int rank) -> Communicator& { return group.communicator(rank); });
+  };
+  for (const auto& end : save()) ASSERT_TRUE(end.ok()) << end.status();
+  std::atomic<int> released = 0;
+  for (SaveRequest& request : requests) {
+    request.state.step = 2;
+    request.on_read = [&released] { ++released; };
+  }
+  requests[1].check_read = [] { return absl::UnavailableError("the GPU is lost"); };
+  for (const auto& end : save()) {
+    EXPECT_EQ(end.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(end.status().message()), testing::HasSubstr("the GPU is lost"));
+    EXPECT_EQ(WhereOf(end.status()).rank, 1);
+  }
+  EXPECT_EQ(released, 3);
+  EXPECT_EQ(OpenCheckpoint(dir_)->state.step, 1);
+  EXPECT_FALSE(fs::exists(dir_ + "/step-00000002"));
+}
+
 // Whatever a rank is at when the disk is full, its own parts or those that others send to rank 0.
 TEST_F(SaveTogetherTest, AFullDiskFailsOnAllRanksAndTheNextSaveSucceeds) {
   for (unsigned seed = 0; seed < 30; ++seed) {
