@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/nccl/nccl_communicator.h"
+#include "comm/where.h"
 
 namespace sluice {
 namespace {

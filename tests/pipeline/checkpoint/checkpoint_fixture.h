@@ -31,6 +31,7 @@ inline RunState SomeState(int64_t step) {
   state.base_hash = "0123456789abcdef";
   state.updates = "pipedream";
   state.partition = "0-1,2-2";
+  state.head_rows = 48;
   state.seq = 256;
   state.dtype = DType::kBFloat16;
   state.data_path = "/data/a \"text\".txt";

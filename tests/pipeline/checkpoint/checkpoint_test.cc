@@ -90,6 +90,8 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   EXPECT_EQ(file->state.adaptation, "");
   EXPECT_EQ(file->state.base_hash, "");
   EXPECT_EQ(file->state.partition, "");
+  EXPECT_EQ(file->state.head_rows, 0);
+  EXPECT_EQ(FormatState(file->state, {})->find("head_rows"), std::string::npos) << "as usual";
   EXPECT_EQ(file->state.seed, SomeState(1).seed);
 }
 
