@@ -137,9 +137,10 @@ absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
   return absl::OkStatus();
 }
 
-// Whose attention runs on GPUs, as the plan's bytes are for. Processors have no choice.
+// Whose attention runs on GPUs, where the plan names another one than sluice's, which plans for
+// processors and for replicas have, too. Processors have no choice.
 absl::Status TakeAttention(const PlanFile& plan, TrainQuestion* question) {
-  if (!question->kernels.cuda) return absl::OkStatus();
+  if (!question->kernels.cuda || plan.attention == CudaAttention::kSluice) return absl::OkStatus();
   CudaAttention& asked = question->kernels.attention;
   if (question->given.contains("attention") && asked != plan.attention) {
     return absl::InvalidArgumentError(absl::StrCat(

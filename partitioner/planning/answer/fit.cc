@@ -23,6 +23,8 @@ constexpr int kMostRepairs = 8;
 
 // Logits that take less of the memory than one of so many parts are not why a plan does not fit.
 constexpr int64_t kNoticeableShare = 8;
+// Fewer rows of logits at a time would be slow.
+constexpr int64_t kFewestRows = 16;
 
 // The run that `sluice train` makes of the plan.
 RunRequest RunOf(const PlanQuestion& question, const PlanSource& source, const PlanSetting& setting,
@@ -165,11 +167,12 @@ absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,
   const BatchShape batch = {smallest->micro_batch_size, source.batch.seq};
   const HeadBlocks blocks = decoder->head_blocks(batch.rows(), limits);
   const int64_t bytes = blocks.rows * PaddedWidth(decoder->vocab, limits) * SizeOf(source.dtype);
-  if (bytes < *machines->memory_limit / kNoticeableShare) return why;
+  const bool many = blocks.rows >= kNoticeableShare * kFewestRows;
+  if (!many || bytes < *machines->memory_limit / kNoticeableShare) return why;
   return absl::FailedPreconditionError(absl::StrCat(
       why.message(), ". The logits of ", blocks.rows, " tokens at a time take ",
       FormatBytes(static_cast<double>(bytes)), " of it; with --head-rows ",
-      std::max<int64_t>(1, blocks.rows / kNoticeableShare), " they take ",
+      blocks.rows / kNoticeableShare, " they take ",
       FormatBytes(static_cast<double>(bytes) / static_cast<double>(kNoticeableShare))));
 }
 
