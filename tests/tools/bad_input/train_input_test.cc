@@ -176,7 +176,7 @@ std::vector<BadInput> TrainInputs() {
        kExitBadInput,
        {"--norm", "'mlp' is not one"}},
       {"HeadRowsOfAnMlp",
-       With("--model mlp --head-rows 16"),
+       "train --data @/text --model mlp --head-rows 16 --steps 2",
        kExitBadInput,
        {"--head-rows", "mlp"}},
       {"NoHeadRows", With("--head-rows 0"), kExitBadInput, {"--head-rows", "0"}},
