@@ -11,7 +11,8 @@ namespace sluice {
 // most 256 values.
 absl::Status CheckCudaAttention(const AttentionShape& shape);
 // Whether cuDNN's attention takes this shape: InvalidArgument unless it has bf16 heads of at most
-// 128 values, a multiple of 8, no window and no soft cap. It does not take documents either: a call with `starts` fails as a kernel does.
+// 128 values, a multiple of 8, no window and no soft cap. It does not take documents either: a call
+// with `starts` fails as a kernel does.
 absl::Status CheckCudnnAttention(const AttentionShape& shape);
 
 // Whether CudaKernels() can run here: FailedPrecondition in a build without CUDA (or without

@@ -38,6 +38,8 @@ struct ModelSpec {
   int64_t seq_or_usual(int64_t asked) const {
     return decoder() != nullptr && asked > 0 ? asked : usual_seq();
   }
+  // DecoderConfig::head_rows; 0 of an MLP.
+  int64_t head_rows() const { return decoder() != nullptr ? decoder()->head_rows : 0; }
   const DecoderConfig* decoder() const { return std::get_if<DecoderConfig>(&config); }
   const MlpConfig* mlp() const { return std::get_if<MlpConfig>(&config); }
 };

@@ -28,11 +28,6 @@ std::string ModelText(const RunPlan& plan) {
   return text;
 }
 
-int64_t HeadRowsOf(const RunRequest& request) {
-  const DecoderConfig* const decoder = request.spec.decoder();
-  return decoder != nullptr ? decoder->head_rows : 0;
-}
-
 std::string PartitionText(const RunRequest& request) {
   std::string text = FormatPartition(request.partition);
   for (Recompute policy : request.recompute) absl::StrAppend(&text, "|", static_cast<int>(policy));
@@ -89,8 +84,8 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
       {"the program (another build)", options.running.program},
       {"the model", HashOf(ModelText(plan))},
       {.name = "--head-rows",
-       .hash = static_cast<uint64_t>(HeadRowsOf(request)),
-       .shown = absl::StrCat(HeadRowsOf(request)),
+       .hash = static_cast<uint64_t>(request.spec.head_rows()),
+       .shown = absl::StrCat(request.spec.head_rows()),
        .advice = "give all ranks the same --head-rows"},
       {"what of it is trained", HashOf(request.adaptation.ToString())},
       {"the micro-batches' shape, size and compute type",

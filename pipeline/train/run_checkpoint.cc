@@ -61,8 +61,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.copies());
   state.sum_order = SumOrder::Of(plan.lowered).ToString();
   state.seq = request.batch.seq;
-  if (const DecoderConfig* const decoder = request.spec.decoder(); decoder != nullptr)
-    state.head_rows = decoder->head_rows;
+  state.head_rows = request.spec.head_rows();
   state.dtype = request.dtype;
   state.data_path = options.saving.data_path;
   state.data_fingerprint = data.fingerprint();

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "bench/models/attention_cases.h"
-#include "models/kernels/portable_kernels.h"
 #include "models/kernels/record/recorded_kernels.h"
 #include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"

@@ -111,16 +111,15 @@ absl::Status TakeAdaptation(const PlanFile& plan, TrainQuestion* question) {
 
 // How many rows of logits the head computes at a time, as the plan's bytes are for.
 absl::Status TakeHeadRows(const PlanFile& plan, TrainQuestion* question) {
-  const DecoderConfig* const planned = plan.spec ? plan.spec->decoder() : nullptr;
-  if (planned == nullptr) return absl::OkStatus();
+  if (!plan.spec || plan.spec->decoder() == nullptr) return absl::OkStatus();
+  const auto planned = static_cast<int>(plan.spec->head_rows());
   int& asked = question->model.head_rows;
-  if (asked != 0 && asked != planned->head_rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--head-rows is ", asked, "; the plan is for ",
-                     planned->head_rows == 0 ? "the usual ones" : absl::StrCat(planned->head_rows),
-                     ": leave it out, or plan again"));
+  if (asked != 0 && asked != planned) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--head-rows is ", asked, "; the plan is for ",
+        planned == 0 ? "the usual ones" : absl::StrCat(planned), ": leave it out, or plan again"));
   }
-  asked = static_cast<int>(planned->head_rows);
+  asked = planned;
   return absl::OkStatus();
 }
 
@@ -173,7 +172,7 @@ std::vector<Line> LinesOfModel(const RunPlan& run) {
   };
   std::vector<Line> lines = {{"model", spec.name, false}};
   const DecoderConfig* const decoder = spec.decoder();
-  const int head_rows = decoder != nullptr ? static_cast<int>(decoder->head_rows) : 0;
+  const auto head_rows = static_cast<int>(spec.head_rows());
   if (makes_it({.model = spec.name, .head_rows = head_rows})) return lines;
   if (decoder == nullptr) return {};
   const ModelChoice shaped = {.model = spec.name,
@@ -217,10 +216,9 @@ std::vector<Line> LinesOfRun(const RunPlan& run) {
                              {"micro-batch-size", absl::StrCat(request.batch.size)},
                              {"micro-batches", absl::StrCat(run.step_micro_batches())},
                              {"dtype", DTypeName(request.dtype), false}};
-  if (const DecoderConfig* const decoder = request.spec.decoder(); decoder != nullptr) {
-    lines.push_back({"seq", absl::StrCat(request.batch.seq)});
-    if (decoder->head_rows > 0) lines.push_back({"head-rows", absl::StrCat(decoder->head_rows)});
-  }
+  if (request.spec.decoder() != nullptr) lines.push_back({"seq", absl::StrCat(request.batch.seq)});
+  if (const int64_t rows = request.spec.head_rows(); rows > 0)
+    lines.push_back({"head-rows", absl::StrCat(rows)});
   // Other bits of the weights reach the products.
   if (request.dtype == DType::kBFloat16 &&
       request.kernels->master_weights == MasterWeights::kSplit) {

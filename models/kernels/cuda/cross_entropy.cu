@@ -6,6 +6,7 @@
 #include "models/kernels/cuda/launch.h"
 
 namespace sluice::cuda {
+
 void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
                   const int32_t* targets, float grad_scale, bool accumulate, double* loss,
                   int64_t* correct, void* workspace) {

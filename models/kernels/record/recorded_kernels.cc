@@ -41,6 +41,7 @@ void AttendCached(Stream, const AttentionShape& shape, int64_t, int64_t first,
        .bytes = static_cast<double>(2 * (shape.seq * shape.heads + keys * shape.kv_heads) *
                                     shape.width * SizeOf(shape.dtype))});
 }
+
 void EmbeddingForward(Stream, DType dtype, const int32_t*, const int32_t* starts, int64_t rows,
                       int64_t seq, int64_t dim, float, DType table_dtype, const void*,
                       const void* wpe, void*) {

@@ -4,7 +4,6 @@
 
 #include "models/kernels/cuda/attention/attention_arguments.h"
 #include "models/kernels/cuda/kernel_choice.h"
-#include "models/kernels/cuda/launch_sizes.h"
 #include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/cuda_kernels.h"
 #include "models/kernels/cudnn/attention_workspace.h"
