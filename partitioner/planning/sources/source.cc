@@ -167,18 +167,20 @@ absl::Status CheckParts(const PlanQuestion& question, const ModelSpec& spec) {
   return CheckTrained(question.adaptation, layers);
 }
 
-// A model as transformers are counted: where devices share stages or stand in a cluster, and where
-// sluice has no layers for it.
+// A model as transformers are counted: where devices share stages or stand in a cluster, where
+// others train its replicas, and where sluice has no layers for it.
 absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bool trains,
                          PlanSource* source) {
   const DecoderConfig* config = spec.decoder();
   if (config == nullptr) {
     return absl::InvalidArgumentError(
-        "replicas, tensor parallelism and clusters are planned for transformers only");
+        "tensor parallelism, clusters and other trainers' replicas are planned for transformers "
+        "only");
   }
   if (absl::Status status = CheckParts(question, spec); !status.ok()) return status;
-  absl::Status status =
-      RefuseAttention(question, "models, replicas and clusters that are counted as transformers");
+  absl::Status status = RefuseAttention(
+      question,
+      "tensor parallelism, clusters, other trainers' replicas and models that sluice does not run");
   if (!status.ok()) return status;
   if (!question.on_this_processor()) {
     TakeCluster(question, *config, source);
@@ -209,12 +211,12 @@ absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, Plan
   source->batch.seq = *seq;
   source->layers = spec.layer_count();
   if (trains) source->spec = spec;
-  // Replicas on the processor are sluice's own, too, and everywhere what is trained in part, of
-  // which counting knows nothing.
+  // Others' replicas on devices are not sluice's; but of what is trained in part, counting knows
+  // too little.
   const bool adapted = !(question.adaptation == Adaptation());
-  const bool whole_stages = question.tensor_parallel == 1;
-  const bool own = trains && !question.cluster &&
-                   (question.only_pipelines() || (whole_stages && (adapted || !question.device)));
+  const bool of_others = question.trainer != Trainer::kSluice && !question.only_pipelines() &&
+                         question.device && !adapted;
+  const bool own = trains && !question.cluster && question.tensor_parallel == 1 && !of_others;
   return own ? TakeOwn(question, spec, source) : TakeCounted(question, spec, trains, source);
 }
 

@@ -648,22 +648,24 @@ TEST_F(PlanCommand, FlagsWithoutEffectAreNoted) {
               HasSubstr("--zero has no effect without --data-parallel"));
   EXPECT_EQ(Run(command + "--sequence-parallel --tensor-parallel 2").err, "");
   EXPECT_EQ(Run(command + "--zero 2 --data-parallel 2").err, "");
-  EXPECT_EQ(Run(command + "--overlap-sync --data-parallel auto").err, "");
+  EXPECT_EQ(Run(command + "--overlap-sync --data-parallel 2 --tensor-parallel 2").err, "");
   ExpectFailure("plan mlp --devices 2 --device h200 --seq 3", 2, "--seq has no effect on mlp");
   ExpectFailure("profile mlp --seq 3", 2, "--seq has no effect on mlp");
 }
 
 // Replicas of sluice sum gradients behind the last backward, and are priced so.
 TEST_F(PlanCommand, OverlapIsNotedWhereReplicasAreThoseOfSluice) {
-  const std::string lora =
-      std::string("plan ") + kGpt2 + " --schedule 1f1b --data-parallel 2 --lora r=4,alpha=8 --json";
-  const Outcome plain = Run(lora), overlapped = Run(lora + " --overlap-sync");
-  EXPECT_EQ(plain.err, "");
-  EXPECT_THAT(overlapped.err,
-              HasSubstr("note: --overlap-sync has no effect on the times of this plan"));
-  EXPECT_EQ(json::parse(plain.out)["step_seconds"], json::parse(overlapped.out)["step_seconds"]);
-  // Others' replicas, which tensor-parallel devices are, can do both at once.
-  EXPECT_EQ(Run(lora + " --overlap-sync --tensor-parallel 2").err, "");
+  for (const char* trained : {"", " --lora r=4,alpha=8"}) {
+    const std::string asked =
+        absl::StrCat("plan ", kGpt2, " --schedule 1f1b --data-parallel 2 --json", trained);
+    const Outcome plain = Run(asked), overlapped = Run(asked + " --overlap-sync");
+    EXPECT_EQ(plain.err, "");
+    EXPECT_THAT(overlapped.err,
+                HasSubstr("note: --overlap-sync has no effect on the times of this plan"));
+    EXPECT_EQ(json::parse(plain.out)["step_seconds"], json::parse(overlapped.out)["step_seconds"]);
+    // Others' replicas, which tensor-parallel devices are, can do both at once.
+    EXPECT_EQ(Run(asked + " --overlap-sync --tensor-parallel 2").err, "");
+  }
 }
 
 // `schedule show` has the timetable of a plan, its costs, and every format.
@@ -937,7 +939,7 @@ TEST_F(PlanCommand, CudnnsAttentionHasItsOwnTimeAndWorkArea) {
   ExpectFailure("plan gpt2 --devices 2 --attention cudnn", 2, "not of processors");
   ExpectFailure("plan gpt2 --devices 2 --device h200 --attention cudnn --dtype fp32", 2, "bf16");
   ExpectFailure("plan gpt2 --devices 2 --device h200 --attention cudnn --pack", 2, "--pack");
-  ExpectFailure("plan gpt2 --devices 4 --device h200 --attention cudnn --data-parallel 2", 2,
+  ExpectFailure("plan gpt2 --devices 4 --device h200 --attention cudnn --tensor-parallel 2", 2,
                 "--attention");
 }
 
