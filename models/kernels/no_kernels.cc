@@ -46,7 +46,7 @@ class LinearSizes : public Linear {
 class AttentionSizes : public Attention {
  public:
   explicit AttentionSizes(const AttentionShape& shape)
-      : group_(cpu::GroupOf(shape, /*pairs=*/false)),
+      : group_(cpu::GroupOf(shape, cpu::BFloat16Products::kSingle)),
         threads_(cpu::AttentionThreads(shape, threads_now)) {}
 
   size_t forward_workspace() const override { return Bytes(group_.forward_floats()); }

@@ -9,11 +9,16 @@
 namespace sluice::cpu {
 namespace {
 
+BFloat16Products ProductsHere() {
+  if (HasTiles()) return BFloat16Products::kTiles;
+  return MultipliesBFloat16() ? BFloat16Products::kPairs : BFloat16Products::kSingle;
+}
+
 class CpuAttention : public Attention {
  public:
   explicit CpuAttention(const AttentionShape& shape)
       : shape_(shape),
-        group_(GroupOf(shape, shape.dtype == DType::kBFloat16 && MultipliesBFloat16())),
+        group_(GroupOf(shape, ProductsHere())),
         threads_(AttentionThreads(shape, ThreadsNow())) {}
 
   size_t forward_workspace() const override { return BytesOfAll(group_.forward_floats()); }

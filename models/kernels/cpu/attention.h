@@ -20,8 +20,7 @@
 // of its own.
 //
 // In bf16 the weights and the gradients of scores are rounded to bf16 where products take them, as
-// in FlashAttention; all sums are fp32. Panels are fp32, or pairs of bf16 where the processor
-// multiplies these twice as fast, which gives the same bits.
+// in FlashAttention; all sums are fp32.
 namespace sluice::cpu {
 
 constexpr size_t kQueryTile = 12;   // rows of a register tile
@@ -35,6 +34,19 @@ constexpr size_t RoundUp(size_t n, size_t multiple) {
 
 constexpr size_t RoundDown(size_t n, size_t multiple) { return n / multiple * multiple; }
 
+// How bf16 values are multiplied.
+enum class BFloat16Products : uint8_t {
+  kSingle,  // as fp32 values
+  // Pairs of them: the same bits. AMD's Zen 4 multiplies these twice as fast as fp32 values, and
+  // Intel's Xeons with AMX half as fast.
+  kPairs,
+  // Rows and keys by AMX tiles, the rest as fp32 values. A tile's sum of 32 products is added as a
+  // whole (seen on a Xeon: the sum of the even ones plus that of the odd ones), which gives other
+  // bits. A sum along a head's width always begins with a tile. Sums over keys are not made by
+  // tiles: where these begin would depend on where in a window a document lies.
+  kTiles,
+};
+
 struct GroupShape {
   size_t seq = 0;
   size_t heads = 0;       // query heads of the group
@@ -46,7 +58,7 @@ struct GroupShape {
   float scale = 0;        // of the scores
   float soft_cap = 0;     // 0: none
   DType dtype = DType::kFloat32;
-  bool pairs = false;  // bf16 multiplied two at a time: only where MultipliesBFloat16()
+  BFloat16Products products = BFloat16Products::kSingle;  // the processor has them
 
   size_t padded_seq() const { return RoundUp(seq, kRowPadding); }
   size_t padded_width() const { return RoundUp(width, kPanel); }
@@ -73,7 +85,7 @@ struct GroupShape {
 };
 
 // The group of one key/value head of `shape`.
-inline GroupShape GroupOf(const AttentionShape& shape, bool pairs) {
+inline GroupShape GroupOf(const AttentionShape& shape, BFloat16Products products) {
   return {.seq = static_cast<size_t>(shape.seq),
           .heads = static_cast<size_t>(shape.heads / shape.kv_heads),
           .width = static_cast<size_t>(shape.width),
@@ -84,7 +96,7 @@ inline GroupShape GroupOf(const AttentionShape& shape, bool pairs) {
           .scale = ScoreScale(shape),
           .soft_cap = shape.soft_cap,
           .dtype = shape.dtype,
-          .pairs = pairs};
+          .products = products};
 }
 
 // How many of `threads` threads attention uses: no more than there are groups.

@@ -69,31 +69,39 @@ class BlockScores {
   Unit *weights_, *gradients_, *gradient_rows_;
 };
 
-// A group's work areas, cut from the workspace; rows of padded_width.
-template <class Unit>
+// A group's work areas, cut from the workspace; rows of padded_width. Scores and their gradients
+// are products of `Score`, and sums over keys or rows of `Unit`.
+template <class Unit, class Score>
 struct Panels {
   Panels(const GroupShape& shape, float* workspace)
       : dk(workspace),
         dv(dk + shape.panel_floats()),
         dq(dv + shape.panel_floats()),
         scores(shape, dq + kQueryTile * shape.padded_width()) {
-    auto* next = reinterpret_cast<Unit*>(dq + kQueryTile * shape.padded_width() +
-                                         2 * kQueryBlock * shape.score_columns());
-    for (Unit** matrix : {&q, &dout, &k, &k_transposed, &v_transposed, &q_rows, &dout_rows}) {
+    auto* score = reinterpret_cast<Score*>(dq + kQueryTile * shape.padded_width() +
+                                           2 * kQueryBlock * shape.score_columns());
+    for (Score** matrix : {&q, &dout, &k_transposed, &v_transposed}) {
+      *matrix = score;
+      score += UnitsOf<Score>(shape.panel_floats());
+    }
+    auto* next = reinterpret_cast<Unit*>(score);
+    for (Unit** matrix : {&k, &q_rows, &dout_rows}) {
       *matrix = next;
       next += UnitsOf<Unit>(shape.panel_floats());
     }
-    if constexpr (kTerms<Unit> == 1) {  // one serves as both
+    if constexpr (kOneServesAsBoth) {
       q_rows = q;
       dout_rows = dout;
     }
   }
+  static constexpr bool kOneServesAsBoth = kTerms<Unit> == 1 && std::is_same_v<Unit, Score>;
 
   float *dk, *dv;
   float* dq;  // [kQueryTile, padded_width]
   BlockScores<Unit> scores;
-  Unit *q, *dout;                                              // left factors
-  Unit *k, *k_transposed, *v_transposed, *q_rows, *dout_rows;  // right factors
+  Score *q, *dout;                     // left factors
+  Score *k_transposed, *v_transposed;  // right factors
+  Unit *k, *q_rows, *dout_rows;        // right factors
 };
 
 // One query head's rows.
@@ -182,20 +190,21 @@ void FinishRow(const GroupShape& shape, const Head<T>& head, const Block& block,
 }
 
 // Fills the scores of a block of rows, for the keys from its first_panel to its end_panel.
-template <class T, class Unit>
+template <class T, class Unit, class Score>
 void ScoreBlock(const GroupShape& shape, const Head<T>& head, const Block& block,
-                const Panels<Unit>& at) {
-  const size_t columns = UnitsOf<Unit>(shape.padded_width());
+                const Panels<Unit, Score>& at) {
+  constexpr bool kTiles = kByTiles<Unit, Score>;
+  const size_t columns = UnitsOf<Score>(shape.padded_width());
   const size_t stride = shape.score_columns();
   for (size_t t = block.row; t < block.end; t += kQueryTile) {
     float* const p = at.scores.p(t - block.row);
     float* const ds = at.scores.ds(t - block.row);
     const size_t first = shape.FirstKey(head.starts, t);
     const size_t seen = t + kQueryTile;
-    RowTimesPanels<Unit>(shape.width, at.q + t * columns, columns, at.k_transposed, first, seen,
-                         block.base, p, stride);
-    RowTimesPanels<Unit>(shape.width, at.dout + t * columns, columns, at.v_transposed, first, seen,
-                         block.base, ds, stride);
+    RowTimesPanels<kTiles>(shape.width, at.q + t * columns, columns, at.k_transposed, first, seen,
+                           block.base, p, stride);
+    RowTimesPanels<kTiles>(shape.width, at.dout + t * columns, columns, at.v_transposed, first,
+                           seen, block.base, ds, stride);
     for (size_t r = 0; r < kQueryTile; ++r) {
       FinishRow(shape, head, block, t + r, p + r * stride - block.base,
                 ds + r * stride - block.base);
@@ -223,12 +232,12 @@ void AddTransposedProduct(const GroupShape& shape, const int32_t* starts, const 
 }
 
 // One query head; keys and values are packed.
-template <class T, class Unit>
-void AddHead(const GroupShape& shape, const Head<T>& head, const Panels<Unit>& at) {
+template <class T, class Unit, class Score>
+void AddHead(const GroupShape& shape, const Head<T>& head, const Panels<Unit, Score>& at) {
   const size_t columns = shape.padded_width();
-  PackLeft<Unit>(shape, head.q, shape.q_stride, at.q);
-  PackLeft<Unit>(shape, head.dout, shape.out_stride, at.dout);
-  if constexpr (kTerms<Unit> != 1) {
+  PackLeft<Score>(shape, head.q, shape.q_stride, at.q);
+  PackLeft<Score>(shape, head.dout, shape.out_stride, at.dout);
+  if constexpr (!Panels<Unit, Score>::kOneServesAsBoth) {
     PackRight<Unit>(shape, head.q, shape.q_stride, at.q_rows);
     PackRight<Unit>(shape, head.dout, shape.out_stride, at.dout_rows);
   }
@@ -253,13 +262,13 @@ void AddHead(const GroupShape& shape, const Head<T>& head, const Panels<Unit>& a
   }
 }
 
-template <class T, class Unit>
+template <class T, class Unit, class Score>
 void AttendGroupBackwardOf(const GroupShape& shape, const GroupBackward& group, float* workspace) {
-  const Panels<Unit> at(shape, workspace);
+  const Panels<Unit, Score> at(shape, workspace);
   const auto* const k = static_cast<const T*>(group.k);
   PackRight<Unit>(shape, k, shape.kv_stride, at.k);
-  PackTransposed<Unit>(shape, k, shape.kv_stride, at.k_transposed);
-  PackTransposed<Unit>(shape, static_cast<const T*>(group.v), shape.kv_stride, at.v_transposed);
+  PackTransposed<Score>(shape, k, shape.kv_stride, at.k_transposed);
+  PackTransposed<Score>(shape, static_cast<const T*>(group.v), shape.kv_stride, at.v_transposed);
   std::fill(at.dk, at.dk + 2 * shape.panel_floats(), 0.0f);  // dv lies behind it
   for (size_t h = 0; h < shape.heads; ++h) {
     const size_t offset = h * shape.width;
@@ -278,11 +287,18 @@ void AttendGroupBackwardOf(const GroupShape& shape, const GroupBackward& group, 
 }  // namespace
 
 void AttendGroupBackward(const GroupShape& shape, const GroupBackward& group, float* workspace) {
+  const bool bf16 = shape.dtype == DType::kBFloat16;
 #if HWY_TARGET == HWY_AVX3
-  if (shape.pairs) return AttendGroupBackwardOf<BFloat16, Pair>(shape, group, workspace);
+  if (bf16 && shape.products == BFloat16Products::kTiles) {
+    const ScoreTiles tiles(shape.width);
+    return AttendGroupBackwardOf<BFloat16, float, Pair>(shape, group, workspace);
+  }
+  if (bf16 && shape.products == BFloat16Products::kPairs) {
+    return AttendGroupBackwardOf<BFloat16, Pair, Pair>(shape, group, workspace);
+  }
 #endif
-  shape.dtype == DType::kBFloat16 ? AttendGroupBackwardOf<BFloat16, float>(shape, group, workspace)
-                                  : AttendGroupBackwardOf<float, float>(shape, group, workspace);
+  bf16 ? AttendGroupBackwardOf<BFloat16, float, float>(shape, group, workspace)
+       : AttendGroupBackwardOf<float, float, float>(shape, group, workspace);
 }
 
 }  // namespace sluice::cpu::HWY_NAMESPACE

@@ -11,16 +11,18 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
-// A group's work areas, cut from the workspace in this order.
-template <class Unit>
+// A group's work areas, cut from the workspace in this order. Scores are products of `Score`, and
+// weights times values of `Unit`.
+template <class Unit, class Score>
 struct Panels {
   Panels(const GroupShape& shape, float* workspace)
-      : queries(reinterpret_cast<Unit*>(workspace)),
-        keys(queries + UnitsOf<Unit>(shape.panel_floats())),
-        values(keys + UnitsOf<Unit>(shape.panel_floats())),
+      : queries(reinterpret_cast<Score*>(workspace)),
+        keys(queries + UnitsOf<Score>(shape.panel_floats())),
+        values(reinterpret_cast<Unit*>(keys + UnitsOf<Score>(shape.panel_floats()))),
         scores(reinterpret_cast<float*>(values + UnitsOf<Unit>(shape.panel_floats()))),
         sums(scores + kQueryTile * shape.score_columns()) {}
-  Unit *queries, *keys, *values;
+  Score *queries, *keys;
+  Unit* values;
   float* scores;  // [kQueryTile, score_columns]; then the weights, in units at their beginning
   float* sums;    // [kQueryTile, padded_width]
 };
@@ -37,14 +39,14 @@ void FinishWeights(size_t n, float* row) {
 
 // Weights of the kQueryTile rows from `row` for the keys of the panels from `base` to `end`, and
 // each row's softmax.
-template <class T, class Unit>
+template <class T, class Unit, class Score>
 void WeighTile(const GroupShape& shape, const int32_t* starts, size_t row, size_t base,
-               const Panels<Unit>& at, RowSoftmax* softmax) {
-  const size_t columns = UnitsOf<Unit>(shape.padded_width());
+               const Panels<Unit, Score>& at, RowSoftmax* softmax) {
+  const size_t columns = UnitsOf<Score>(shape.padded_width());
   const size_t end = row + kQueryTile;
   const size_t panels = RoundUp(end - base, kPanel);
-  RowTimesPanels<Unit>(shape.width, at.queries + row * columns, columns, at.keys, base, end, base,
-                       at.scores, shape.score_columns());
+  RowTimesPanels<kByTiles<Unit, Score>>(shape.width, at.queries + row * columns, columns, at.keys,
+                                        base, end, base, at.scores, shape.score_columns());
   for (size_t r = 0; r < kQueryTile; ++r) {
     float* const scores = at.scores + r * shape.score_columns();
     const size_t seen = shape.FirstKey(starts, row + r) - base;
@@ -58,17 +60,17 @@ void WeighTile(const GroupShape& shape, const int32_t* starts, size_t row, size_
 }
 
 // One query head; keys and values are packed.
-template <class T, class Unit>
-void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q, const Panels<Unit>& at,
-                T* out, float* lse) {
+template <class T, class Unit, class Score>
+void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q,
+                const Panels<Unit, Score>& at, T* out, float* lse) {
   const size_t columns = shape.padded_width();
-  PackLeft<Unit>(shape, q, shape.q_stride, at.queries);
+  PackLeft<Score>(shape, q, shape.q_stride, at.queries);
   for (size_t row = 0; row < shape.seq; row += kQueryTile) {
     const size_t first =
         RoundDown(shape.FirstKey(starts, row), kTerms<Unit>);  // that the tile sees
     const size_t base = RoundDown(first, kPanel);
     RowSoftmax softmax[kQueryTile];
-    WeighTile<T, Unit>(shape, starts, row, base, at, softmax);
+    WeighTile<T>(shape, starts, row, base, at, softmax);
     const auto* const weights = reinterpret_cast<const Unit*>(at.scores);
     RowTimesRows<false, Unit>((row + kQueryTile - first) / kTerms<Unit>,
                               {weights + (first - base) / kTerms<Unit>, shape.score_columns(), 1},
@@ -82,26 +84,32 @@ void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q, cons
   }
 }
 
-template <class T, class Unit>
+template <class T, class Unit, class Score>
 void AttendGroupOf(const GroupShape& shape, const GroupForward& group, float* workspace) {
-  const Panels<Unit> at(shape, workspace);
-  PackTransposed<Unit>(shape, static_cast<const T*>(group.k), shape.kv_stride, at.keys);
+  const Panels<Unit, Score> at(shape, workspace);
+  PackTransposed<Score>(shape, static_cast<const T*>(group.k), shape.kv_stride, at.keys);
   PackRight<Unit>(shape, static_cast<const T*>(group.v), shape.kv_stride, at.values);
   for (size_t head = 0; head < shape.heads; ++head) {
-    AttendHead<T, Unit>(shape, group.starts, static_cast<const T*>(group.q) + head * shape.width,
-                        at, static_cast<T*>(group.out) + head * shape.width,
-                        group.lse + head * shape.seq);
+    AttendHead(shape, group.starts, static_cast<const T*>(group.q) + head * shape.width, at,
+               static_cast<T*>(group.out) + head * shape.width, group.lse + head * shape.seq);
   }
 }
 
 }  // namespace
 
 void AttendGroup(const GroupShape& shape, const GroupForward& group, float* workspace) {
+  const bool bf16 = shape.dtype == DType::kBFloat16;
 #if HWY_TARGET == HWY_AVX3
-  if (shape.pairs) return AttendGroupOf<BFloat16, Pair>(shape, group, workspace);
+  if (bf16 && shape.products == BFloat16Products::kTiles) {
+    const ScoreTiles tiles(shape.width);
+    return AttendGroupOf<BFloat16, float, Pair>(shape, group, workspace);
+  }
+  if (bf16 && shape.products == BFloat16Products::kPairs) {
+    return AttendGroupOf<BFloat16, Pair, Pair>(shape, group, workspace);
+  }
 #endif
-  shape.dtype == DType::kBFloat16 ? AttendGroupOf<BFloat16, float>(shape, group, workspace)
-                                  : AttendGroupOf<float, float>(shape, group, workspace);
+  bf16 ? AttendGroupOf<BFloat16, float, float>(shape, group, workspace)
+       : AttendGroupOf<float, float, float>(shape, group, workspace);
 }
 
 }  // namespace sluice::cpu::HWY_NAMESPACE

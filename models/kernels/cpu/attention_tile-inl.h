@@ -103,15 +103,101 @@ HWY_INLINE void RowTimesRows(size_t depth, Strided<Unit> a, const Unit* b, size_
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+// While it lives, the thread's AMX tiles have the sizes that TilesOfScores takes: 0 and 1 are sums,
+// 2 rows, 3 and 4 keys; 5 to 7 rows and keys of what the width has beyond multiples of 32. The
+// compiler does not know of them.
+class ScoreTiles {
+ public:
+  explicit ScoreTiles(size_t width) {
+    const size_t rest = UnitsOf<Pair>(width) % kLanes;
+    Sizes sizes;
+    for (const size_t sums : {0, 1}) sizes.Set(sums, kQueryTile, kLanes);
+    sizes.Set(2, kQueryTile, kLanes);
+    for (const size_t keys : {3, 4}) sizes.Set(keys, kLanes, kLanes);
+    if (rest > 0) {
+      sizes.Set(5, kQueryTile, rest);
+      for (const size_t keys : {6, 7}) sizes.Set(keys, rest, kLanes);
+    }
+    asm volatile("ldtilecfg %0" : : "m"(sizes));
+  }
+  ~ScoreTiles() { asm volatile("tilerelease"); }
+  ScoreTiles(const ScoreTiles&) = delete;
+  ScoreTiles& operator=(const ScoreTiles&) = delete;
+
+ private:
+  // As LDTILECFG reads it (Intel's manual, volume 1, 18.3).
+  struct alignas(64) Sizes {
+    void Set(size_t tile, size_t rows_of, size_t values) {
+      row_bytes[tile] = static_cast<uint16_t>(values * sizeof(float));
+      rows[tile] = static_cast<uint8_t>(rows_of);
+    }
+    uint8_t palette = 1, first_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+  };
+};
+
+// c[kQueryTile, kPanel] = a[kQueryTile, depth] * the panel b[depth, kPanel], by tiles.
+HWY_INLINE void TilesOfScores(size_t depth, const Pair* a, size_t a_row, const Pair* b, float* c,
+                              size_t c_row) {
+  static_assert(kPanel == 2 * kLanes && sizeof(Pair) == sizeof(float));
+  const size_t a_bytes = a_row * sizeof(Pair), c_bytes = c_row * sizeof(float);
+  constexpr size_t kPanelBytes = kPanel * sizeof(Pair);
+  asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1" : : :);
+  size_t i = 0;
+  for (; i + kLanes <= depth; i += kLanes) {
+    asm volatile(
+        "tileloadd (%0,%1,1), %%tmm2\n\t"
+        "tileloadd (%2,%3,1), %%tmm3\n\t"
+        "tileloadd 64(%2,%3,1), %%tmm4\n\t"
+        "tdpbf16ps %%tmm3, %%tmm2, %%tmm0\n\t"
+        "tdpbf16ps %%tmm4, %%tmm2, %%tmm1"
+        :
+        : "r"(a + i), "r"(a_bytes), "r"(b + i * kPanel), "r"(kPanelBytes)
+        : "memory");
+  }
+  if (i < depth) {
+    asm volatile(
+        "tileloadd (%0,%1,1), %%tmm5\n\t"
+        "tileloadd (%2,%3,1), %%tmm6\n\t"
+        "tileloadd 64(%2,%3,1), %%tmm7\n\t"
+        "tdpbf16ps %%tmm6, %%tmm5, %%tmm0\n\t"
+        "tdpbf16ps %%tmm7, %%tmm5, %%tmm1"
+        :
+        : "r"(a + i), "r"(a_bytes), "r"(b + i * kPanel), "r"(kPanelBytes)
+        : "memory");
+  }
+  asm volatile(
+      "tilestored %%tmm0, (%0,%1,1)\n\t"
+      "tilestored %%tmm1, 64(%0,%1,1)"
+      :
+      : "r"(c), "r"(c_bytes)
+      : "memory");
+}
+#endif
+
+// Whether scores are made by AMX tiles, from factors of another kind than the other products.
+template <class Unit, class Score>
+constexpr bool kByTiles = !std::is_same_v<Unit, Score>;
+
 // c[kQueryTile, key - base] = a[kQueryTile, width] * (the panels of b, transposed) for the keys
-// from `first`, rounded down, to `end`, rounded up to whole panels.
-template <class Unit>
+// from `first`, rounded down, to `end`, rounded up to whole panels. By tiles only while ScoreTiles
+// lives.
+template <bool kTiles, class Unit>
 HWY_INLINE void RowTimesPanels(size_t width, const Unit* a, size_t a_row, const Unit* panels,
                                size_t first, size_t end, size_t base, float* c, size_t c_row) {
   const size_t depth = UnitsOf<Unit>(width);
   for (size_t key = RoundDown(first, kPanel); key < end; key += kPanel) {
-    RowTimesRows<false, Unit>(depth, {a, a_row, 1}, panels + key * depth, kPanel, kPanel,
-                              c + key - base, c_row);
+    const Unit* const panel = panels + key * depth;
+    float* const scores = c + key - base;
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (kTiles) {
+      TilesOfScores(depth, a, a_row, panel, scores, c_row);
+      continue;
+    }
+#endif
+    RowTimesRows<false, Unit>(depth, {a, a_row, 1}, panel, kPanel, kPanel, scores, c_row);
   }
 }
 

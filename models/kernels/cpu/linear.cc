@@ -64,7 +64,7 @@ class CpuLinear : public Linear {
   void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     const void* w = IsPacked(shape_) ? InputGradCopy(packed) : IsCopied(shape_) ? packed : weight;
-    input_grad_.Run(dy, w, nullptr, nullptr, dx, workspace);
+    input_grad_.Run(dy, w, dx, workspace);
     if (shape_.input_activation == Activation::kNone) return;
     ActivationBackward(stream, shape_.dtype, shape_.input_activation, shape_.rows * shape_.in,
                        input_before_activation, dx, dx);
@@ -143,7 +143,9 @@ class CpuLinear : public Linear {
   }
 
   const LinearShape shape_;
-  Matmul forward_, forward_residual_, input_grad_, weight_grad_, weight_grad_accumulate_;
+  Matmul forward_, forward_residual_;
+  SummedMatmul input_grad_;
+  Matmul weight_grad_, weight_grad_accumulate_;
   const LinearBytes bytes_;
 };
 

@@ -1,11 +1,13 @@
 #include "models/kernels/cpu/matmul.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 
 #include "models/device/out_of_memory.h"
+#include "models/kernels/cpu/widen.h"
 
 namespace sluice::cpu {
 namespace {
@@ -22,9 +24,13 @@ memory::data_type TypeOf(DType dtype) {
   return dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed) {
-  return {
-      {rows, columns}, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
+memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed,
+                    int64_t stride = 0) {
+  const memory::dims sizes = {rows, columns};
+  if (stride == 0) {
+    return {sizes, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
+  }
+  return {sizes, TypeOf(dtype), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
 // oneDNN 2.x writes its code to where its allocations have failed. The first product takes 24 MiB
@@ -50,12 +56,16 @@ dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
+memory::desc Residual(const MatmulShape& s) {
+  return Matrix(s.m, s.n, s.residual_fp32 ? DType::kFloat32 : s.c_dtype, false);
+}
+
 dnnl::matmul::primitive_desc Describe(const MatmulShape& s, const memory::desc& b) {
-  const memory::desc a = Matrix(s.m, s.k, s.a_dtype, s.a_transposed);
+  const memory::desc a = Matrix(s.m, s.k, s.a_dtype, s.a_transposed, s.a_stride);
   const memory::desc c = Matrix(s.m, s.n, s.c_dtype, false);
   dnnl::primitive_attr attributes = UserScratchpad();
   dnnl::post_ops after;
-  if (s.residual) after.append_binary(dnnl::algorithm::binary_add, c);
+  if (s.residual) after.append_binary(dnnl::algorithm::binary_add, Residual(s));
   if (s.accumulate) after.append_sum(1.0f);
   attributes.set_post_ops(after);
   const auto desc = s.bias ? dnnl::matmul::desc(a, b, Matrix(1, s.n, DType::kFloat32, false), c)
@@ -64,7 +74,7 @@ dnnl::matmul::primitive_desc Describe(const MatmulShape& s, const memory::desc& 
 }
 
 memory::desc LayoutOfB(const MatmulShape& s) {
-  if (!s.b_packed) return Matrix(s.k, s.n, s.b_dtype, s.b_transposed);
+  if (!s.b_packed) return Matrix(s.k, s.n, s.b_dtype, s.b_transposed, s.b_stride);
   return {{s.k, s.n}, TypeOf(s.b_dtype), memory::format_tag::any};
 }
 
@@ -77,13 +87,19 @@ void Bind(const memory& m, const void* data) {
   if (bound != data) dnnl_memory_set_data_handle(m.get(), const_cast<void*>(data));
 }
 
-}  // namespace
-
-bool MultipliesBFloat16() {
-  // oneDNN represents an instruction set as the bits of all the sets that it includes.
-  const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+// oneDNN represents an instruction set as the bits of all the sets that it includes.
+bool MayUse(dnnl::cpu_isa set) {
+  const auto needed = static_cast<unsigned>(set);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
+
+constexpr int64_t kLongestTileSum = 65'536;
+
+}  // namespace
+
+bool MultipliesBFloat16() { return MayUse(dnnl::cpu_isa::avx512_core_bf16); }
+
+bool HasTiles() { return MayUse(dnnl::cpu_isa::avx512_core_amx); }
 
 Matmul::Matmul(const MatmulShape& shape, const Matmul* packed_like) : shape_(shape) {
   CheckRoomForCode();
@@ -97,13 +113,18 @@ Matmul::Matmul(const MatmulShape& shape, const Matmul* packed_like) : shape_(sha
   c_ = Unbound(chosen.dst_desc());
   scratchpad_ = Unbound(chosen.scratchpad_desc());
   if (shape.bias) bias_ = Unbound(chosen.bias_desc());
-  if (shape.residual) residual_ = Unbound(chosen.dst_desc());
+  if (shape.residual) residual_ = Unbound(Residual(shape));
   if (shape.b_packed) PreparePacking(chosen.weights_desc().get_size());
 }
 
 void Matmul::PreparePacking(size_t bytes) {
   packed_bytes_ = bytes;
-  unpacked_b_ = Unbound(Matrix(shape_.k, shape_.n, DType::kFloat32, shape_.b_transposed));
+  const memory::desc pairs({shape_.k, shape_.n}, memory::data_type::bf16,
+                           memory::format_tag::BA16a64b2a);
+  packs_pairs_ = b_.get_desc() == pairs;
+  if (packs_pairs_) return;
+  unpacked_b_ =
+      Unbound(Matrix(shape_.k, shape_.n, DType::kFloat32, shape_.b_transposed, shape_.b_stride));
   const dnnl::reorder::primitive_desc packing(Engine(), unpacked_b_.get_desc(), Engine(),
                                               b_.get_desc(), UserScratchpad());
   if (packing.scratchpad_desc().get_size() > 0)
@@ -112,6 +133,14 @@ void Matmul::PreparePacking(size_t bytes) {
 }
 
 void Matmul::Pack(const float* b, void* packed) {
+  if (packs_pairs_) {
+    const int64_t rows = shape_.b_transposed ? shape_.n : shape_.k;
+    const int64_t columns = shape_.b_transposed ? shape_.k : shape_.n;
+    const int64_t stride = shape_.b_stride == 0 ? columns : shape_.b_stride;
+    PackPairs({.rows = rows, .columns = columns, .stride = stride, .data = b}, shape_.b_transposed,
+              packed);
+    return;
+  }
   Bind(unpacked_b_, b);
   Bind(b_, packed);
   const std::array<dnnl_exec_arg_t, 2> arguments = {
@@ -140,6 +169,74 @@ void Matmul::Run(const void* a, const void* b, const float* bias, const void* re
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream_.get(), count, arguments.data());
   if (status != dnnl_success) Fail(status, shape_, "run");
+}
+
+std::vector<int64_t> SumParts(int64_t k, int64_t longest) {
+  constexpr int64_t kMultiple = 64;
+  const int64_t count = (k + longest - 1) / longest;
+  const int64_t each = ((k + count - 1) / count + kMultiple - 1) / kMultiple * kMultiple;
+  std::vector<int64_t> parts;
+  for (int64_t at = 0; at < k; at += each) parts.push_back(std::min(each, k - at));
+  return parts;
+}
+
+SummedMatmul::SummedMatmul(const MatmulShape& shape) : b_packed_(shape.b_packed) {
+  const bool by_tiles = shape.a_dtype == DType::kBFloat16 && HasTiles();
+  const std::vector<int64_t> lengths = SumParts(shape.k, by_tiles ? kLongestTileSum : shape.k);
+  parts_.reserve(lengths.size());
+  if (lengths.size() == 1) {
+    parts_.push_back({.product = Matmul(shape)});
+    return;
+  }
+  sums_bytes_ = static_cast<size_t>(shape.m * shape.n) * sizeof(float);
+  int64_t from = 0;
+  size_t packed = 0;
+  for (const int64_t length : lengths) {
+    MatmulShape part = shape;
+    part.k = length;
+    part.a_stride = shape.k;
+    if (shape.b_transposed) part.b_stride = shape.k;
+    if (from + length < shape.k) {
+      part.c_dtype = DType::kFloat32;
+      part.accumulate = from > 0;
+    } else {
+      part.residual = part.residual_fp32 = true;
+    }
+    const int64_t before = shape.b_transposed ? from : from * shape.n;
+    parts_.push_back({.product = Matmul(part),
+                      .a = static_cast<size_t>(from * SizeOf(shape.a_dtype)),
+                      .b = static_cast<size_t>(before * SizeOf(shape.b_dtype)),
+                      .packed_b = packed,
+                      .b_elements = before});
+    packed += parts_.back().product.packed_bytes();
+    from += length;
+  }
+}
+
+size_t SummedMatmul::scratchpad_bytes() const {
+  size_t most = 0;
+  for (const Part& part : parts_) most = std::max(most, part.product.scratchpad_bytes());
+  return sums_bytes_ + most;
+}
+
+size_t SummedMatmul::packed_bytes() const {
+  return parts_.back().packed_b + parts_.back().product.packed_bytes();
+}
+
+void SummedMatmul::Pack(const float* b, void* packed) {
+  for (Part& part : parts_) {
+    part.product.Pack(b + part.b_elements, static_cast<char*>(packed) + part.packed_b);
+  }
+}
+
+void SummedMatmul::Run(const void* a, const void* b, void* c, void* scratchpad) {
+  auto* const sums = static_cast<char*>(scratchpad);
+  for (Part& part : parts_) {
+    const bool last = &part == &parts_.back();
+    part.product.Run(static_cast<const char*>(a) + part.a,
+                     static_cast<const char*>(b) + (b_packed_ ? part.packed_b : part.b), nullptr,
+                     sums, last ? c : sums, sums + sums_bytes_);
+  }
 }
 
 }  // namespace sluice::cpu

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 #include "models/spec/dtype.h"
 
@@ -12,6 +13,8 @@ namespace sluice::cpu {
 // Whether the processor has instructions that multiply bf16 and oneDNN may use them
 // (DNNL_MAX_CPU_ISA).
 bool MultipliesBFloat16();
+// Whether it does so by AMX tiles, and oneDNN may.
+bool HasTiles();
 
 // c[m, n] = a[m, k] * b[k, n] (+ bias[n]) (+ residual[m, n]) (+ c), one oneDNN primitive.
 struct MatmulShape {
@@ -21,13 +24,18 @@ struct MatmulShape {
   bool b_transposed = false;  // b is stored [n, k]
   bool b_packed = false;      // b is in oneDNN's own layout, made by Pack()
   bool bias = false;          // fp32
-  bool residual = false;      // of c's type
-  bool accumulate = false;    // adds to c
+  bool residual = false;      // of c's type, unless
+  bool residual_fp32 = false;
+  bool accumulate = false;  // adds to c
+  // Elements from a row to the next, as a is stored, and b before it is packed; 0 where rows follow
+  // each other.
+  int64_t a_stride = 0, b_stride = 0;
 };
 
 // Creation throws dnnl::error where oneDNN has no such product: in bf16 there is one only where
 // MultipliesBFloat16, or slowly with any AVX-512. Any call throws std::bad_alloc where memory runs
-// out. Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The scratchpad is the caller's.
+// out. Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The
+// scratchpad is the caller's.
 class Matmul {
  public:
   // `packed_like`: another product whose packed b this one reads too.
@@ -50,9 +58,39 @@ class Matmul {
   size_t packed_bytes_ = 0;
   dnnl::stream stream_;
   dnnl::matmul primitive_;
-  dnnl::reorder pack_;
+  dnnl::reorder pack_;        // unless
+  bool packs_pairs_ = false;  // PackPairs makes oneDNN's layout, at several times the speed
   // Set to the caller's buffers during a call; made once, so that a call allocates nothing.
   dnnl::memory a_, b_, c_, bias_, residual_, scratchpad_, unpacked_b_;
+};
+
+// The lengths of the parts in which a SummedMatmul takes a sum of `k` products: as equal as
+// multiples of 64 can be, none longer than `longest`.
+std::vector<int64_t> SumParts(int64_t k, int64_t longest);
+
+// The same without bias and residual, a not transposed. Where the processor has tiles, a long sum
+// of bf16 products is taken in parts, in fp32: of more than 65,536 to 76,000 at a time, which input
+// gradients of vocabularies have, oneDNN 2.6 takes twice as long (seen on an Intel Xeon).
+class SummedMatmul {
+ public:
+  explicit SummedMatmul(const MatmulShape& shape);
+
+  size_t scratchpad_bytes() const;
+  size_t packed_bytes() const;
+  void Pack(const float* b, void* packed);
+  void Run(const void* a, const void* b, void* c, void* scratchpad);
+
+ private:
+  struct Part {
+    Matmul product;
+    // Where its operands begin, in bytes.
+    size_t a = 0, b = 0, packed_b = 0;
+    int64_t b_elements = 0;  // before its own, of b that is not packed
+  };
+
+  size_t sums_bytes_ = 0;  // fp32 [m, n], at the beginning of the scratchpad
+  bool b_packed_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace sluice::cpu

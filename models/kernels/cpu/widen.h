@@ -25,6 +25,12 @@ void Widen(DType dtype, const Tile<const void>& from, float* to);
 void Narrow(DType dtype, const float* sums, const float* bias, const void* residual,
             const Tile<void>& to);
 
+// The values of `from`, rounded, as oneDNN's products of bf16 take their right factors (its format
+// BA16a64b2a): blocks of 32 rows and 64 columns, those below each other first, of 16 pairs of rows
+// with both values of a column side by side; padded with zeros. `transposed`: `from` has columns as
+// rows.
+void PackPairs(const Tile<const float>& from, bool transposed, void* to);
+
 // to[n] = the values of `from` rounded to bf16, as fp32.
 void RoundToBFloat16Values(size_t n, const float* from, float* to);
 

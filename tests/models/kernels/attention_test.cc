@@ -239,15 +239,16 @@ TEST(AttentionBitsTest, ADocumentIsASequenceOfItsOwn) {
   }
 }
 
-// What both passes of a group with one sequence and bf16 values write, with pairs or without.
+// What both passes of a group with one sequence and bf16 values write.
 struct GroupBits {
   std::vector<uint16_t> out, dq, dk, dv;
   std::vector<float> lse;
   bool operator==(const GroupBits&) const = default;
 };
 
-GroupBits RunGroup(cpu::GroupShape shape, bool pairs, const twin::Starts& starts) {
-  shape.pairs = pairs;
+GroupBits RunGroup(cpu::GroupShape shape, cpu::BFloat16Products products,
+                   const twin::Starts& starts) {
+  shape.products = products;
   const auto random = [&](size_t rows, size_t stride, uint64_t seed) {
     std::vector<uint16_t> bits;
     for (const double value : RandomValues(rows * stride, seed)) {
@@ -311,11 +312,46 @@ TEST(AttentionBitsTest, PairsGiveTheBitsOfSingleProducts) {
           for (size_t row = 0; documents && row < seq; ++row) {
             starts.push_back(row % 13 == 0 ? static_cast<int32_t>(row) : starts.back());
           }
-          EXPECT_TRUE(RunGroup(shape, true, starts) == RunGroup(shape, false, starts))
+          using enum cpu::BFloat16Products;
+          EXPECT_TRUE(RunGroup(shape, kPairs, starts) == RunGroup(shape, kSingle, starts))
               << seq << " rows of " << width << ", window " << window
               << (documents ? ", documents" : "");
         }
       }
+    }
+  }
+}
+
+// AMX tiles add up the products of a row and a key in another order, and nothing else.
+TEST(AttentionBitsTest, TilesGiveTheValuesOfSingleProducts) {
+  if (!cpu::HasTiles() || (hwy::SupportedTargets() & HWY_AVX3) == 0) GTEST_SKIP() << "no AMX here";
+  using enum cpu::BFloat16Products;
+  for (const size_t seq : {1, 13, 50, 131}) {
+    for (const size_t width : {1, 5, 16, 33, 40, 64, 128}) {
+      const cpu::GroupShape shape{.seq = seq,
+                                  .heads = 2,
+                                  .width = width,
+                                  .q_stride = 2 * width + 1,
+                                  .kv_stride = width,
+                                  .out_stride = 2 * width,
+                                  .window = seq == 50 ? size_t{20} : 0,
+                                  .scale = 0.3f,
+                                  .dtype = DType::kBFloat16};
+      SCOPED_TRACE(testing::Message() << seq << " rows of " << width);
+      const GroupBits tiles = RunGroup(shape, kTiles, {}), single = RunGroup(shape, kSingle, {});
+      for (size_t i = 0; i < tiles.lse.size(); ++i)
+        EXPECT_NEAR(tiles.lse[i], single.lse[i], 1e-5 * (1 + std::abs(single.lse[i])));
+      const auto expect_near = [](const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+        ASSERT_EQ(a.size(), b.size());
+        for (size_t i = 0; i < a.size(); ++i) {
+          const double x = FromBFloat16(a[i]), y = FromBFloat16(b[i]);
+          EXPECT_NEAR(x, y, 0.01 * std::abs(y) + 0.01) << i;
+        }
+      };
+      expect_near(tiles.out, single.out);
+      expect_near(tiles.dq, single.dq);
+      expect_near(tiles.dk, single.dk);
+      expect_near(tiles.dv, single.dv);
     }
   }
 }
