@@ -14,7 +14,8 @@ struct Header {
   uint32_t unless_shown = 0;
   uint32_t has_loss = 0;
   float loss = 0;
-  uint32_t rewinds = 0;
+  uint16_t rewinds = 0;
+  uint16_t ends = 0;
 };
 
 }  // namespace
@@ -25,7 +26,8 @@ std::string FormatFrame(const OutputMark& mark, absl::string_view text) {
                          .unless_shown = mark.unless_shown ? 1U : 0U,
                          .has_loss = mark.loss.has_value() ? 1U : 0U,
                          .loss = mark.loss.value_or(0),
-                         .rewinds = mark.rewinds ? 1U : 0U};
+                         .rewinds = static_cast<uint16_t>(mark.rewinds),
+                         .ends = static_cast<uint16_t>(mark.ends)};
   return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&header), sizeof(header)),
                       text);
 }
@@ -37,7 +39,8 @@ std::optional<OutputFrame> FrameReader::Next() {
   if (bytes_.size() - sizeof(header) < header.bytes) return std::nullopt;
   OutputMark mark = {.step = header.step,
                      .unless_shown = header.unless_shown != 0,
-                     .rewinds = header.rewinds != 0};
+                     .rewinds = header.rewinds != 0,
+                     .ends = header.ends != 0};
   if (header.has_loss != 0) mark.loss = header.loss;
   OutputFrame frame = {.mark = mark, .text = bytes_.substr(sizeof(header), header.bytes)};
   bytes_.erase(0, sizeof(header) + header.bytes);

@@ -63,6 +63,8 @@ class Launched:
         for line in self.process.stdout:
             self.watch()
             found = json.loads(line)
+            if 'weights_hash' in self.last:
+                raise AssertionError(f'after the summary: {found}')
             if 'event' in found:
                 self.events.append(found)
             if found.get('event') == 'lied':

@@ -210,7 +210,17 @@ TEST(ShownStepsTest, AFrameSaysSo) {
   ASSERT_TRUE(frame.has_value());
   EXPECT_TRUE(frame->mark.rewinds);
   EXPECT_FALSE(frame->mark.unless_shown);
+  EXPECT_FALSE(frame->mark.ends);
   EXPECT_EQ(frame->mark.step, 4);
+}
+
+TEST(ShownStepsTest, AFrameSaysThatItIsTheSummary) {
+  FrameReader reader;
+  reader.Add(FormatFrame({.ends = true}, "done"));
+  const std::optional<OutputFrame> frame = reader.Next();
+  ASSERT_TRUE(frame.has_value());
+  EXPECT_TRUE(frame->mark.ends);
+  EXPECT_FALSE(frame->mark.rewinds);
 }
 
 }  // namespace

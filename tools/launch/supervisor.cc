@@ -290,6 +290,7 @@ class Supervisor {
       child.frames.Add({block, static_cast<size_t>(count)});
       while (const std::optional<OutputFrame> frame = child.frames.Next()) {
         if (shown_.Take(frame->mark)) out_.Write(frame->text);
+        summary_shown_ |= frame->mark.ends;
         if (frame->mark.rewinds) recorder_.Rewound(frame->mark.step);
         if (frame->mark.loss) recorder_.Shown(frame->mark.step, *frame->mark.loss, MachineTime());
       }
@@ -393,8 +394,9 @@ class Supervisor {
     }
   }
 
+  // The summary is the last line of the run; what comes about meanwhile is only said.
   void Print(const std::string& text, const nlohmann::ordered_json& json) {
-    if (request_.json) out_.Write(JsonText(json) + "\n");
+    if (request_.json && !summary_shown_) out_.Write(JsonText(json) + "\n");
     out_.WriteTo(STDERR_FILENO, NoticeLine(text));
   }
 
@@ -412,6 +414,7 @@ class Supervisor {
   std::map<int, pid_t> pids_;  // also of those that have ended
   bool stopping_ = false;
   bool abandoned_ = false;
+  bool summary_shown_ = false;
   ShownSteps shown_;
   HistoryRecorder recorder_{MachineTime()};
   TextWriter out_;

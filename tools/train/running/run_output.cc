@@ -150,6 +150,7 @@ void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
 }
 
 absl::Status RunOutput::Done(const TrainSummary& summary) {
+  writer_.SetMark({.ends = true});
   output_->Done(summary);
   absl::Status written = Finish();
   // A reader that left has stopped the run, which is no error of its own.
