@@ -188,7 +188,9 @@ SummedMatmul::SummedMatmul(const MatmulShape& shape) : b_packed_(shape.b_packed)
     parts_.push_back({.product = Matmul(shape)});
     return;
   }
-  sums_bytes_ = static_cast<size_t>(shape.m * shape.n) * sizeof(float);
+  constexpr size_t kAlignment = 64;
+  const size_t sums = static_cast<size_t>(shape.m * shape.n) * sizeof(float);
+  sums_bytes_ = (sums + kAlignment - 1) / kAlignment * kAlignment;
   int64_t from = 0;
   size_t packed = 0;
   for (const int64_t length : lengths) {
