@@ -335,18 +335,8 @@ void TransposeFour(const T* from, size_t stride, Unit* to) {
 template <class Unit, class T>
 HWY_INLINE void TransposeFour(const T* from, size_t stride, Unit* to) {
   const hn::FixedTag<Unit, 4> d;
-  const auto row0 = LoadUnits(d, from);
-  const auto row1 = LoadUnits(d, from + stride);
-  const auto row2 = LoadUnits(d, from + 2 * stride);
-  const auto row3 = LoadUnits(d, from + 3 * stride);
-  const auto even01 = hn::InterleaveLower(d, row0, row2);
-  const auto odd01 = hn::InterleaveLower(d, row1, row3);
-  const auto even23 = hn::InterleaveUpper(d, row0, row2);
-  const auto odd23 = hn::InterleaveUpper(d, row1, row3);
-  hn::StoreU(hn::InterleaveLower(d, even01, odd01), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, even01, odd01), d, to + kPanel);
-  hn::StoreU(hn::InterleaveLower(d, even23, odd23), d, to + 2 * kPanel);
-  hn::StoreU(hn::InterleaveUpper(d, even23, odd23), d, to + 3 * kPanel);
+  StoreTransposed(d, LoadUnits(d, from), LoadUnits(d, from + stride),
+                  LoadUnits(d, from + 2 * stride), LoadUnits(d, from + 3 * stride), to, kPanel);
 }
 #endif
 

@@ -180,7 +180,8 @@ std::vector<int64_t> SumParts(int64_t k, int64_t longest) {
   return parts;
 }
 
-SummedMatmul::SummedMatmul(const MatmulShape& shape) : b_packed_(shape.b_packed) {
+SummedMatmul::SummedMatmul(const MatmulShape& shape)
+    : b_packed_(shape.b_packed), b_bytes_(SizeOf(shape.b_dtype)) {
   const bool by_tiles = shape.a_dtype == DType::kBFloat16 && HasTiles();
   const std::vector<int64_t> lengths = SumParts(shape.k, by_tiles ? kLongestTileSum : shape.k);
   parts_.reserve(lengths.size());
@@ -207,9 +208,8 @@ SummedMatmul::SummedMatmul(const MatmulShape& shape) : b_packed_(shape.b_packed)
     const int64_t before = shape.b_transposed ? from : from * shape.n;
     parts_.push_back({.product = Matmul(part),
                       .a = static_cast<size_t>(from * SizeOf(shape.a_dtype)),
-                      .b = static_cast<size_t>(before * SizeOf(shape.b_dtype)),
                       .packed_b = packed,
-                      .b_elements = before});
+                      .b = before});
     packed += parts_.back().product.packed_bytes();
     from += length;
   }
@@ -227,7 +227,7 @@ size_t SummedMatmul::packed_bytes() const {
 
 void SummedMatmul::Pack(const float* b, void* packed) {
   for (Part& part : parts_) {
-    part.product.Pack(b + part.b_elements, static_cast<char*>(packed) + part.packed_b);
+    part.product.Pack(b + part.b, static_cast<char*>(packed) + part.packed_b);
   }
 }
 
@@ -236,8 +236,9 @@ void SummedMatmul::Run(const void* a, const void* b, void* c, void* scratchpad) 
   for (Part& part : parts_) {
     const bool last = &part == &parts_.back();
     part.product.Run(static_cast<const char*>(a) + part.a,
-                     static_cast<const char*>(b) + (b_packed_ ? part.packed_b : part.b), nullptr,
-                     sums, last ? c : sums, sums + sums_bytes_);
+                     static_cast<const char*>(b) +
+                         (b_packed_ ? part.packed_b : static_cast<size_t>(part.b * b_bytes_)),
+                     nullptr, sums, last ? c : sums, sums + sums_bytes_);
   }
 }
 

@@ -83,13 +83,14 @@ class SummedMatmul {
  private:
   struct Part {
     Matmul product;
-    // Where its operands begin, in bytes.
-    size_t a = 0, b = 0, packed_b = 0;
-    int64_t b_elements = 0;  // before its own, of b that is not packed
+    // Where its operands begin: a and packed b in bytes, b that is not packed in elements.
+    size_t a = 0, packed_b = 0;
+    int64_t b = 0;
   };
 
   size_t sums_bytes_ = 0;  // fp32 [m, n], at the beginning of the scratchpad
   bool b_packed_;
+  int64_t b_bytes_;  // of an element of b that is not packed
   std::vector<Part> parts_;
 };
 

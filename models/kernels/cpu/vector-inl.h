@@ -43,6 +43,22 @@ HWY_INLINE hn::Vec<D> Load(D d, const BFloat16* p, Full) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, p))));
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Rows of four lanes as columns: to[i * to_row + j] = lane i of row j.
+template <class D, class V>
+HWY_INLINE void StoreTransposed(D d, V row0, V row1, V row2, V row3, hn::TFromD<D>* to,
+                                size_t to_row) {
+  const auto even01 = hn::InterleaveLower(d, row0, row2);
+  const auto odd01 = hn::InterleaveLower(d, row1, row3);
+  const auto even23 = hn::InterleaveUpper(d, row0, row2);
+  const auto odd23 = hn::InterleaveUpper(d, row1, row3);
+  hn::StoreU(hn::InterleaveLower(d, even01, odd01), d, to);
+  hn::StoreU(hn::InterleaveUpper(d, even01, odd01), d, to + to_row);
+  hn::StoreU(hn::InterleaveLower(d, even23, odd23), d, to + 2 * to_row);
+  hn::StoreU(hn::InterleaveUpper(d, even23, odd23), d, to + 3 * to_row);
+}
+#endif
+
 // The bf16 nearest to each lane, in the low half of a 32-bit lane.
 template <class D, class V>
 HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> RoundToBFloat16(D, V v) {

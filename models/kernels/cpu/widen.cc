@@ -1,7 +1,6 @@
 #include "models/kernels/cpu/widen.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "models/kernels/cpu/threads.h"
 
@@ -91,17 +90,8 @@ void PackColumns(const float* from, size_t stride, uint32_t* to) {
     const float* const rows = from + column * stride;
     for (size_t pair = 0; pair < kBlockPairs; pair += 4) {
       const float* const at = rows + 2 * pair;
-      const auto row0 = pairs(at), row1 = pairs(at + stride);
-      const auto row2 = pairs(at + 2 * stride), row3 = pairs(at + 3 * stride);
-      const auto even01 = hn::InterleaveLower(d4, row0, row2);
-      const auto odd01 = hn::InterleaveLower(d4, row1, row3);
-      const auto even23 = hn::InterleaveUpper(d4, row0, row2);
-      const auto odd23 = hn::InterleaveUpper(d4, row1, row3);
-      uint32_t* const out = to + pair * kBlockColumns + column;
-      hn::StoreU(hn::InterleaveLower(d4, even01, odd01), d4, out);
-      hn::StoreU(hn::InterleaveUpper(d4, even01, odd01), d4, out + kBlockColumns);
-      hn::StoreU(hn::InterleaveLower(d4, even23, odd23), d4, out + 2 * kBlockColumns);
-      hn::StoreU(hn::InterleaveUpper(d4, even23, odd23), d4, out + 3 * kBlockColumns);
+      StoreTransposed(d4, pairs(at), pairs(at + stride), pairs(at + 2 * stride),
+                      pairs(at + 3 * stride), to + pair * kBlockColumns + column, kBlockColumns);
     }
   }
 }

@@ -290,6 +290,19 @@ GroupBits RunGroup(cpu::GroupShape shape, cpu::BFloat16Products products,
   return bits;
 }
 
+// A group of two heads, of odd strides.
+cpu::GroupShape TwoHeads(size_t seq, size_t width, size_t window) {
+  return {.seq = seq,
+          .heads = 2,
+          .width = width,
+          .q_stride = 2 * width + 1,
+          .kv_stride = width,
+          .out_stride = 2 * width,
+          .window = window < seq ? window : 0,
+          .scale = 0.3f,
+          .dtype = DType::kBFloat16};
+}
+
 // The processor's products of pairs round after each of the two, in the order of the sum.
 TEST(AttentionBitsTest, PairsGiveTheBitsOfSingleProducts) {
   if (!cpu::MultipliesBFloat16() || (hwy::SupportedTargets() & HWY_AVX3) == 0)
@@ -298,16 +311,8 @@ TEST(AttentionBitsTest, PairsGiveTheBitsOfSingleProducts) {
     for (const size_t width : {1, 5, 16, 33, 128}) {
       for (const size_t window : {0, 20}) {
         for (const bool documents : {false, true}) {
-          const cpu::GroupShape shape{.seq = seq,
-                                      .heads = 2,
-                                      .width = width,
-                                      .q_stride = 2 * width + 1,
-                                      .kv_stride = width,
-                                      .out_stride = 2 * width,
-                                      .window = window < seq ? window : 0,
-                                      .scale = 0.3f,
-                                      .soft_cap = seq % 2 == 0 ? 0.0f : 20.0f,
-                                      .dtype = DType::kBFloat16};
+          cpu::GroupShape shape = TwoHeads(seq, width, window);
+          if (seq % 2 != 0) shape.soft_cap = 20;
           twin::Starts starts;
           for (size_t row = 0; documents && row < seq; ++row) {
             starts.push_back(row % 13 == 0 ? static_cast<int32_t>(row) : starts.back());
@@ -328,15 +333,7 @@ TEST(AttentionBitsTest, TilesGiveTheValuesOfSingleProducts) {
   using enum cpu::BFloat16Products;
   for (const size_t seq : {1, 13, 50, 131}) {
     for (const size_t width : {1, 5, 16, 33, 40, 64, 128}) {
-      const cpu::GroupShape shape{.seq = seq,
-                                  .heads = 2,
-                                  .width = width,
-                                  .q_stride = 2 * width + 1,
-                                  .kv_stride = width,
-                                  .out_stride = 2 * width,
-                                  .window = seq == 50 ? size_t{20} : 0,
-                                  .scale = 0.3f,
-                                  .dtype = DType::kBFloat16};
+      const cpu::GroupShape shape = TwoHeads(seq, width, /*window=*/seq == 50 ? 20 : 0);
       SCOPED_TRACE(testing::Message() << seq << " rows of " << width);
       const GroupBits tiles = RunGroup(shape, kTiles, {}), single = RunGroup(shape, kSingle, {});
       for (size_t i = 0; i < tiles.lse.size(); ++i)

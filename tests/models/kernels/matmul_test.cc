@@ -1,7 +1,6 @@
 #include "models/kernels/cpu/matmul.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
 #include <cstdint>
