@@ -118,8 +118,8 @@ void Bench::Flat() {
                                   .weight_decay = 0.1f};
   Time("adamw", shape, 28 * n, [&] { k_.adamw(stream_, {.lr = 1e-4f}, {&tensor, 1}); });
   Time("sgd", shape, 20 * n, [&] { k_.sgd(stream_, {.lr = 1e-4f}, {&tensor, 1}); });
-  Time("accumulate", shape, 12 * n,
-       [&] { k_.accumulate(stream_, kParameters, Floats(g), Floats(m), true); });
+  const AddedTensor added = {kParameters, Floats(g), Floats(m)};
+  Time("accumulate", shape, 12 * n, [&] { k_.accumulate(stream_, {&added, 1}, true); });
   const SquaredTensor squared = {kParameters, Floats(g), squares};
   Time("block_squares", shape, 4 * n, [&] { k_.block_squares(stream_, {&squared, 1}); });
   const GroupedSum row = {
@@ -141,7 +141,7 @@ void Bench::Rows(int64_t dim) {
   const DeviceMemory gamma = Random(DType::kFloat32, dim), partial = Memory(8 * dim);
   const DeviceMemory mean = Memory(4 * kRows), rstd = Memory(4 * kRows);
   const size_t most = std::max(k_.layer_norm_backward_workspace(kRows, dim),
-                               k_.embedding_backward_workspace(kRows, kVocab));
+                               k_.embedding_backward_workspace(kRows, dim));
   const DeviceMemory workspace = Memory(static_cast<int64_t>(most));
   Time("layer_norm_forward", shape, 2 * bytes, [&] {
     k_.layer_norm_forward(stream_, kBF16, kRows, dim, 1e-5f, x.data(), Floats(gamma), Floats(gamma),

@@ -180,6 +180,13 @@ struct OptimizerTensor {
   float weight_decay = 0;
 };
 
+// `n` values, and where they are added.
+struct AddedTensor {
+  int64_t n = 0;
+  const float* values = nullptr;
+  float* sums = nullptr;
+};
+
 // Elements of a block of block_squares.
 inline constexpr int64_t kSquaresBlock = 1024;
 // `n` values, and where the sums of the squares of their blocks go: each has kSquaresBlock of them,
@@ -247,13 +254,13 @@ struct Kernels {
   void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                             int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
                             const void* wte, const void* wpe, void* y);
-  // dwte[vocab, dim], times scale, and dwpe[max_seq, dim] (+)= their rows' gradients, in row order;
-  // dwpe may be null.
+  // dwte[vocab, dim], times scale, and dwpe[max_seq, dim] (+)= their rows' gradients; dwpe may be
+  // null.
   void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                              int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
                              float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
                              void* workspace);
-  size_t (*embedding_backward_workspace)(int64_t rows, int64_t vocab);
+  size_t (*embedding_backward_workspace)(int64_t rows, int64_t dim);
 
   // y = (x - mean) * rstd * gamma + beta over each row of [rows, dim]; mean and rstd are fp32
   // [rows], written.
@@ -341,8 +348,8 @@ struct Kernels {
   // x = factor * x over n values, in place.
   void (*scale)(Stream, DType dtype, int64_t n, float factor, void* x);
 
-  // y (+)= x over n fp32 values.
-  void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);
+  // Each tensor's sums (+)= its values.
+  void (*accumulate)(Stream, absl::Span<const AddedTensor> tensors, bool add);
   // Each tensor's sums[b] = the sum of the squares, in fp64, of the values of its block b.
   void (*block_squares)(Stream, absl::Span<const SquaredTensor> tensors);
   // Continues each sum: the values of a group are added one by one, in order, starting from 0, and

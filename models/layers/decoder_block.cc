@@ -230,10 +230,7 @@ void DecoderBlock::BackwardWeight(const LayerCall& call) {
                        workspace);
   attention_->BackwardWeight(call, Tensor(call, a1_),
                              PartGradient(call, after1_, Tensor(call, dx_mid_)), workspace);
-  norm1_.AddWeightGradients(call);
-  norm2_.AddWeightGradients(call);
-  if (after1_) after1_->norm.AddWeightGradients(call);
-  if (after2_) after2_->norm.AddWeightGradients(call);
+  AddNormGradients(call);
 }
 
 }  // namespace

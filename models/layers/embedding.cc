@@ -24,7 +24,7 @@ class Embedding : public LayerBase {
     if (config.learned_positions)
       positions_table_ = AddTable(names.position_table, max_seq_, 0, config.initializer_range);
     const bool frozen = IsFrozen(tokens_table_);  // and with it the positions (trainable.h)
-    const size_t work = frozen ? 0 : kernels().embedding_backward_workspace(rows(), vocab_);
+    const size_t work = frozen ? 0 : kernels().embedding_backward_workspace(rows(), dim_);
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch, {work});
     decl_.input_dtype = DType::kInt32;
     decl_.input_shape = {rows()};

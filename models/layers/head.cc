@@ -155,7 +155,7 @@ class WholeHead : public Head {
   void BackwardWeight(const LayerCall& call) override {
     map().BackwardWeight(call, Normed(call, 0), Tensor(call, logits_),
                          Tensor(call, weight_workspace_));
-    norm().AddWeightGradients(call);
+    AddNormGradients(call);
   }
   void Logits(const LayerCall& call, int64_t first_row, int64_t count, void* out) override {
     CopyLogits(call, first_row, count, Tensor(call, logits_), Tensor(call, forward_workspace_),
@@ -218,7 +218,7 @@ class BlockedHead : public Head {
       of_block.accumulate = call.accumulate || block > 0;
       map().BackwardWeight(of_block, Normed(call, block), logits, workspace);
     }
-    norm().AddWeightGradients(call);
+    AddNormGradients(call);
   }
   void Logits(const LayerCall& call, int64_t first_row, int64_t count, void* out) override {
     CopyLogits(call, first_row, count, Tensor(call, forward_logits_),

@@ -1,5 +1,7 @@
 #include "models/layers/norm.h"
 
+#include <algorithm>
+
 namespace sluice {
 
 void Norm::Forward(const LayerCall& call, const void* x, void* y, const void* residual) const {
@@ -55,15 +57,14 @@ float* Norm::Partial(const LayerCall& call) const {
   return LayerBase::FloatTensor(call, slots_.partial);
 }
 
-void Norm::AddWeightGradients(const LayerCall& call) const {
-  if (slots_.partial < 0) return;
-  const auto* partial = static_cast<const float*>(call.tensors[slots_.partial]);
-  const auto add = [&](int64_t first, float* gradient) {
-    if (gradient == nullptr) return;  // frozen
-    kernels_->accumulate(call.stream, shape_.dim, partial + first, gradient, call.accumulate);
-  };
-  add(0, call.gradients[slots_.gamma]);
-  if (shape_.kind != NormKind::kRms) add(shape_.dim, call.gradients[slots_.beta]);
+void NormedLayer::AddNormGradients(const LayerCall& call) const {
+  std::vector<AddedTensor> sums;
+  for (const PartialRow& from : partial_rows_) {
+    sums.push_back({.n = from.width,
+                    .values = FloatTensor(call, from.tensor) + from.row * from.width,
+                    .sums = Gradient(call, from.parameter)});
+  }
+  kernels().accumulate(call.stream, sums, call.accumulate);
 }
 
 Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters, int64_t norm_rows,
@@ -84,10 +85,17 @@ Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters
     slots.mean = add_statistic("mean");
   }
   slots.rstd = add_statistic("rstd");
-  const bool frozen = IsFrozen(slots.gamma) && (!centered || IsFrozen(slots.beta));
-  if (!frozen) {
-    slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
+  const std::vector<int> parameters_of_rows =
+      centered ? std::vector<int>{slots.gamma, slots.beta} : std::vector<int>{slots.gamma};
+  const auto rows_of_partial = static_cast<int64_t>(parameters_of_rows.size());
+  const auto trained = [this](int parameter) { return !IsFrozen(parameter); };
+  if (std::any_of(parameters_of_rows.begin(), parameters_of_rows.end(), trained)) {
+    slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {rows_of_partial, width},
                               Lifetime::kInputGradToWeightGrad);
+  }
+  for (int64_t row = 0; row < rows_of_partial; ++row) {
+    const int parameter = parameters_of_rows[static_cast<size_t>(row)];
+    if (trained(parameter)) partial_rows_.push_back({slots.partial, row, width, parameter});
   }
   return {kernels(), {norm_rows, width, dtype(), epsilon_, kind_, gain_offset_}, slots};
 }

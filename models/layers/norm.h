@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "models/layers/linear_layer.h"
 
@@ -10,7 +11,7 @@ namespace sluice {
 
 // A layer norm or RMS norm inside a layer: where its parameters, statistics and partial sums lie in
 // a call. The weight gradient is one pass with the input gradient, so I leaves its sums over this
-// micro-batch in a tensor with a row for each parameter, and W adds them.
+// micro-batch in a tensor with a row for each parameter, and W adds them (AddNormGradients).
 class Norm {
  public:
   struct Shape {
@@ -50,7 +51,6 @@ class Norm {
   void ForwardTurned(const LayerCall& call, const Turn& turn, const void* x, void* y) const;
   void BackwardTurned(const LayerCall& call, const Turn& turn, void* dy, const void* x, void* dx,
                       void* workspace) const;
-  void AddWeightGradients(const LayerCall& call) const;
 
  private:
   // Where this micro-batch's sums go; null where all parameters are frozen.
@@ -82,11 +82,22 @@ class NormedLayer : public LinearLayer {
         kind_(config.norm),
         gain_offset_(config.norm_offset ? 1.0f : 0.0f) {}
 
+  // Adds what the backward passes of all norms left to their parameters' gradients: one launch.
+  void AddNormGradients(const LayerCall& call) const;
+
  private:
+  // A row of a norm's partial sums, and the parameter whose gradient it is.
+  struct PartialRow {
+    int tensor = kAbsent;
+    int64_t row = 0, width = 0;
+    int parameter = kAbsent;
+  };
+
   int64_t dim_;
   float epsilon_;
   NormKind kind_;
   float gain_offset_;
+  std::vector<PartialRow> partial_rows_;  // of what is not frozen
 };
 
 }  // namespace sluice

@@ -195,9 +195,6 @@ void SelfAttention::BackwardWeight(const LayerCall& call, const void* input,
                                    const void* output_grad, void* workspace) const {
   output_map_->BackwardWeight(call, LayerBase::Tensor(call, att_), output_grad, workspace);
   projections_.BackwardWeight(call, input, workspace);
-  if (!norms_) return;
-  norms_->q.AddWeightGradients(call);
-  norms_->k.AddWeightGradients(call);
 }
 
 }  // namespace sluice

@@ -110,7 +110,8 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
   AddFunction add;
   if (state_.device().queues()) {
     add = [this](int64_t n, const float* x, float* y, bool onto) {
-      state_.kernels().accumulate(state_.stream(), n, x, y, onto);
+      const AddedTensor sum = {n, x, y};
+      state_.kernels().accumulate(state_.stream(), {&sum, 1}, onto);
     };
   }
   absl::Status status =

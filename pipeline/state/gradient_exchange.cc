@@ -40,8 +40,8 @@ absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
   if (mine.count == 0) return absl::OkStatus();  // nor has the peer a slice
   auto* theirs = state.arena().at<float>(state.step_region());
   absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
-  if (status.ok() && add)
-    state.kernels().accumulate(state.stream(), mine.count, theirs, mine.gradient, true);
+  const AddedTensor sum = {.n = mine.count, .values = theirs, .sums = mine.gradient};
+  if (status.ok() && add) state.kernels().accumulate(state.stream(), {&sum, 1}, true);
   return status;
 }
 
@@ -66,9 +66,11 @@ absl::Status SwapTied(RankState& state, Communicator& communicator, const TiedPa
 // Both on this rank.
 void AddBoth(const RankState& state, const ParameterView& first, const ParameterView& second) {
   const Kernels& kernels = state.kernels();
-  kernels.accumulate(state.stream(), first.count, second.gradient, first.gradient, true);
+  const AddedTensor to_first = {first.count, second.gradient, first.gradient};
+  kernels.accumulate(state.stream(), {&to_first, 1}, true);
   if (second.shared) return;  // the first one's update is its own
-  kernels.accumulate(state.stream(), first.count, first.gradient, second.gradient, false);
+  const AddedTensor to_second = {first.count, first.gradient, second.gradient};
+  kernels.accumulate(state.stream(), {&to_second, 1}, false);
 }
 
 }  // namespace

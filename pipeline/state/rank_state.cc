@@ -288,12 +288,15 @@ absl::Span<const ParameterView> RankState::ParametersOf(int local) const {
 }
 
 void RankState::AddGroup(int stage) {
+  std::vector<AddedTensor> sums;
   for (const ParameterView& view : parameters_) {
     if (view.stage != StageAt(stage).stage || view.decl->frozen) continue;
     const auto local = static_cast<size_t>(view.local);
-    const size_t p = IndexInLayer(view);
-    kernels().accumulate(stream_, view.elements, second_gradients_[local][p], view.gradient, true);
+    sums.push_back({.n = view.elements,
+                    .values = second_gradients_[local][IndexInLayer(view)],
+                    .sums = view.gradient});
   }
+  kernels().accumulate(stream_, sums, true);
 }
 
 void RankState::OpenSlot(int stage, int from, int to) {

@@ -141,13 +141,16 @@ void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* su
   });
 }
 
-void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
-  if (add) {
-    DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
-      HWY_DYNAMIC_DISPATCH(Add)(static_cast<size_t>(count), x + first, y + first);
+void Accumulate(Stream stream, absl::Span<const AddedTensor> tensors, bool add) {
+  for (const AddedTensor& tensor : tensors) {
+    if (!add) {
+      Copy(stream, tensor.sums, tensor.values, static_cast<size_t>(tensor.n) * sizeof(float));
+      continue;
+    }
+    DivideAmongThreads(tensor.n, kValuesOfThread, [&](int64_t first, int64_t count) {
+      HWY_DYNAMIC_DISPATCH(Add)
+      (static_cast<size_t>(count), tensor.values + first, tensor.sums + first);
     });
-  } else {
-    Copy(stream, y, x, static_cast<size_t>(n) * sizeof(float));
   }
 }
 

@@ -94,7 +94,7 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void
              const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 
-void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
+void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add);
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors);
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);

@@ -4,18 +4,21 @@
 #include "models/kernels/cuda/elementwise.cuh"
 #include "models/kernels/cuda/functions.h"
 #include "models/kernels/cuda/launch.h"
+#include "models/kernels/cuda/tensor_lists.h"
 
 namespace sluice::cuda {
 
-void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
-  if (n == 0) return;
-  if (!add) {
-    Copy(stream, y, x, static_cast<size_t>(n) * sizeof(float));
-    return;
-  }
-  const unsigned blocks = Blocks(n, kFlatThreads * kFloatPart);
-  Launch("accumulate", stream, blocks, kFlatThreads,
-         Aligned(x, y) ? AddKernel<true> : AddKernel<false>, n, x, y);
+void Accumulate(Stream stream, absl::Span<const AddedTensor> tensors, bool add) {
+  const auto put = [](const AddedTensor& tensor, int t, AddedList* list) {
+    list->values[t] = tensor.values;
+    list->sums[t] = tensor.sums;
+    return Aligned(tensor.values, tensor.sums);
+  };
+  ForLists<AddedList>(tensors, kAddedValues, put,
+                      [&](const AddedList& list, unsigned blocks, bool aligned) {
+                        Launch("accumulate", stream, blocks, kFlatThreads,
+                               aligned ? AddKernel<true> : AddKernel<false>, list, add);
+                      });
 }
 
 void Dropout(Stream stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
@@ -47,30 +50,17 @@ void ToBFloat16(Stream stream, int64_t n, const float* from, void* to) {
 }
 
 void BlockSquares(Stream stream, absl::Span<const SquaredTensor> tensors) {
-  SquaredList list;
-  list.count = 0;
-  unsigned blocks = 0;
-  bool aligned = true;
-  const auto launch = [&] {
-    if (list.count == 0) return;
-    Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
-           aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, list, kSquaresBlock);
-    list.count = 0;
-    blocks = 0;
-    aligned = true;
+  const auto put = [](const SquaredTensor& tensor, int t, SquaredList* list) {
+    list->values[t] = tensor.values;
+    list->sums[t] = tensor.sums;
+    return Aligned(tensor.values);
   };
-  for (const SquaredTensor& tensor : tensors) {
-    if (tensor.n == 0) continue;
-    if (list.count == kSquaredTensors) launch();
-    const int t = list.count++;
-    list.values[t] = tensor.values;
-    list.sums[t] = tensor.sums;
-    list.n[t] = tensor.n;
-    list.first_block[t] = blocks;
-    blocks += Blocks(tensor.n, kSquaresBlock * kSquaresWarps);
-    aligned = aligned && Aligned(tensor.values);
-  }
-  launch();
+  ForLists<SquaredList>(tensors, kSquaresBlock * kSquaresWarps, put,
+                        [&](const SquaredList& list, unsigned blocks, bool aligned) {
+                          Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
+                                 aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>,
+                                 list, kSquaresBlock);
+                        });
 }
 
 void AddInGroups(Stream stream, absl::Span<const GroupedSum> rows) {

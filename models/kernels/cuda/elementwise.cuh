@@ -15,16 +15,33 @@ __device__ inline int64_t FlatStart() {
   return (static_cast<int64_t>(blockIdx.x) * kFlatThreads + threadIdx.x) * kN;
 }
 
-// y += x.
+constexpr int64_t kAddedValues = kFlatThreads * kFloatPart;  // of a block
+struct AddedList {
+  const float* values[kAddedTensors];
+  float* sums[kAddedTensors];
+  int64_t n[kAddedTensors];
+  unsigned first_block[kAddedTensors];
+  int count;
+};
+static_assert(sizeof(AddedList) <= 4000);
+
+// Each tensor's sums (+)= its values.
 template <bool kAligned>
-__global__ void __launch_bounds__(kFlatThreads) AddKernel(int64_t n, const float* x, float* y) {
-  ForOnePart<kAligned, kFloatPart>(FlatStart<kFloatPart>(), n, [&](auto whole, int64_t i) {
+__global__ void __launch_bounds__(kFlatThreads)
+    AddKernel(const __grid_constant__ AddedList list, bool add) {
+  const int t = ListedTensor(list.first_block, list.count);
+  const int64_t n = list.n[t];
+  const int64_t first = static_cast<int64_t>(blockIdx.x - list.first_block[t]) * kAddedValues +
+                        static_cast<int64_t>(threadIdx.x) * kFloatPart;
+  ForOnePart<kAligned, kFloatPart>(first, n, [&](auto whole, int64_t i) {
     float values[kFloatPart], sums[kFloatPart];
-    LoadPart<whole.value>(x, i, n, 0.0f, values);
-    LoadPart<whole.value>(y, i, n, 0.0f, sums);
+    LoadPart<whole.value>(list.values[t], i, n, 0.0f, values);
+    if (add) {
+      LoadPart<whole.value>(list.sums[t], i, n, 0.0f, sums);
 #pragma unroll
-    for (int j = 0; j < kFloatPart; ++j) sums[j] += values[j];
-    StorePart<whole.value>(sums, i, n, y);
+      for (int j = 0; j < kFloatPart; ++j) values[j] += sums[j];
+    }
+    StorePart<whole.value>(values, i, n, list.sums[t]);
   });
 }
 

@@ -37,14 +37,17 @@ template <class EntryOfRow>
 void AddRows(Stream stream, const EntryOfRow& entry, DType dtype, int64_t rows, int64_t dim,
              float scale, const void* dy, float* table, void* workspace) {
   const SortKey* const keys = SortRows(stream, entry, rows, workspace);
-  Dispatch(dtype, dim % kPart == 0 && Aligned(dy, table), [&](auto aligned, auto* type) {
+  auto* const parts =
+      reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + 2 * SortKeysBytes(rows));
+  const unsigned windows = Blocks(rows, kRowWindow);
+  Dispatch(dtype, dim % kPart == 0 && Aligned(dy, table, parts), [&](auto aligned, auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    Launch("embedding_backward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
-           AddSortedRowsKernel<aligned.value, T>, rows, keys, dim, scale, static_cast<const T*>(dy),
+    Launch("embedding_backward", stream, windows, kEmbeddingThreads,
+           AddWindowsKernel<aligned.value, T>, rows, keys, dim, scale, static_cast<const T*>(dy),
+           table, parts);
+    Launch("embedding_backward", stream, windows, kEmbeddingThreads,
+           AddCarriedKernel<aligned.value>, rows, keys, dim, static_cast<const float*>(parts),
            table);
-    Launch("embedding_backward", stream, dim3(Blocks(rows, kFrequent), Blocks(dim, kWarpPart)),
-           kFrequentWarps * kWarp, AddFrequentRowsKernel<aligned.value, T>, rows, keys, dim, scale,
-           static_cast<const T*>(dy), table);
   });
 }
 

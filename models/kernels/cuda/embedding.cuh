@@ -6,11 +6,6 @@
 namespace sluice::cuda {
 
 constexpr int kEmbeddingThreads = 128;
-// An entry with more rows than this is frequent.
-constexpr int kFrequent = 64;
-constexpr int kFrequentWarps = 8;
-// Blocks on a multiprocessor: without a number nvcc 13.0 would have 5 for sm_90, and spill.
-constexpr int kFrequentBlocks = 4;
 
 // Of a row within its document; `starts` as in Kernels.
 __device__ inline int64_t PositionOf(int64_t row, int64_t seq, const int32_t* starts) {
@@ -114,109 +109,105 @@ __global__ void __launch_bounds__(kMergeThreads)
   merged[pair + (i - mine) + (low - start)] = key;
 }
 
-// Whether an entry whose first key is keys[first] has more rows than AddSortedRowsKernel adds.
-__device__ inline bool IsFrequent(int64_t rows, const SortKey* keys, int64_t first) {
-  return first + kFrequent < rows && EntryOf(keys[first + kFrequent]) == EntryOf(keys[first]);
-}
+// Sorted rows are added window by window, kRowWindow places among the keys each, so that even of an
+// entry with thousands of rows, such as a space in a text of bytes, no sum waits for all the others.
+// The sums of a window are those of its rows in their order; an entry of several windows is the sum
+// of its windows' in their order.
 
-// Whether an entry's keys begin there.
-__device__ inline bool IsFirst(const SortKey* keys, int64_t first) {
-  return first == 0 || EntryOf(keys[first - 1]) != EntryOf(keys[first]);
-}
-
-// One block per place among the sorted keys; the block of the first key of an entry adds all rows
-// of that entry, in order, unless it is frequent. table[entry, :] += scale * dy[row, :].
+// One block per window. table[entry, :] += scale * dy[row, :] for entries that begin and end within
+// it. The sum of an entry that began in a window before goes to parts[window, 0, :], and that of one
+// that begins in this window and goes on in the next to parts[window, 1, :].
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
-    AddSortedRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
-                        float* table) {
-  constexpr int kAhead = 8;  // rows that are loaded at the same time
-  const int64_t first = blockIdx.x;
-  const int64_t entry = EntryOf(keys[first]);
-  if (!IsFirst(keys, first) || IsFrequent(rows, keys, first)) return;
-  float* const to = table + entry * dim;
+    AddWindowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
+                     float* table, float* parts) {
+  constexpr int kAhead = 4;  // rows that are loaded at the same time
+  // With the key before the window and the one behind it.
+  __shared__ SortKey of_window[kRowWindow + 2];
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kRowWindow;
+  const int count = static_cast<int>(begin + kRowWindow < rows ? kRowWindow : rows - begin);
+  for (int i = threadIdx.x; i < kRowWindow + 2; i += kEmbeddingThreads) {
+    const int64_t place = begin + i - 1;
+    of_window[i] = place >= 0 && place < rows ? keys[place] : kNoKey;
+  }
+  __syncthreads();
+  const SortKey* const own = of_window + 1;
+  const int64_t before = EntryOf(own[-1]), behind = EntryOf(own[count]);
+  float* const carried = parts + static_cast<int64_t>(blockIdx.x) * 2 * dim;
+  for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
+    float sums[kPart] = {};
+    for (int at = 0; at < count; at += kAhead) {
+      float values[kAhead][kPart], totals[kAhead][kPart];
+      // What is not used is still read: no branch delays the loads.
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const SortKey key = own[at + k < count ? at + k : at];
+        LoadPart<kWhole>(dy + RowOf(key) * dim, i, dim, 0.0f, values[k]);
+        LoadPart<kWhole>(table + EntryOf(key) * dim, i, dim, 0.0f, totals[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const int r = at + k;
+        if (r >= count) break;
+        const int64_t entry = EntryOf(own[r]);
+        const bool first = r == 0 || EntryOf(own[r - 1]) != entry;
+        const bool last = r + 1 == count || EntryOf(own[r + 1]) != entry;
+        const bool within = entry != before && entry != behind;
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) {
+          const float start = within ? totals[k][j] : 0.0f;
+          sums[j] = fmaf(values[k][j], scale, first ? start : sums[j]);
+        }
+        if (!last) continue;
+        float* const carry = carried + (entry == before ? 0 : dim);
+        StorePart<kWhole>(sums, i, dim, within ? table + entry * dim : carry);
+      }
+    }
+  }
+}
+
+// One block per window. Adds up the parts of an entry that begins in it and goes on behind it.
+template <bool kWhole>
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    AddCarriedKernel(int64_t rows, const SortKey* keys, int64_t dim, const float* parts,
+                     float* table) {
+  constexpr int kAhead = 8;  // windows of which the sums are loaded at the same time
+  const int64_t window = blockIdx.x;
+  const int64_t begin = window * kRowWindow, end = begin + kRowWindow;
+  if (end >= rows) return;
+  const int64_t entry = EntryOf(keys[end - 1]);
+  if (EntryOf(keys[end]) != entry) return;
+  if (begin > 0 && EntryOf(keys[begin - 1]) == entry) return;
   for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
     float sums[kPart], values[kAhead][kPart];
-    LoadPart<kWhole>(to, i, dim, 0.0f, sums);
+    LoadPart<kWhole>(table + entry * dim, i, dim, 0.0f, sums);
+    LoadPart<kWhole>(parts + (window * 2 + 1) * dim, i, dim, 0.0f, values[0]);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) sums[j] += values[0][j];
     bool more = true;
-    for (int64_t at = first; more; at += kAhead) {
+    for (int64_t at = window + 1; more; at += kAhead) {
       bool takes[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const SortKey key = at + k < rows ? keys[at + k] : kNoKey;
-        takes[k] = EntryOf(key) == entry;
-        // A row that does not count is still read, and its value not used: no branch delays the
-        // loads.
-        const int64_t row = RowOf(takes[k] ? key : keys[first]);
-        LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values[k]);
+        const int64_t place = (at + k) * kRowWindow;
+        const int64_t there = EntryOf(keys[place < rows ? place : end]);  // without a branch
+        takes[k] = (place < rows) & (there == entry);
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const int64_t from = takes[k] ? at + k : window + 1;
+        LoadPart<kWhole>(parts + from * 2 * dim, i, dim, 0.0f, values[k]);
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
-        for (int j = 0; j < kPart; ++j) {
-          sums[j] = takes[k] ? fmaf(values[k][j], scale, sums[j]) : sums[j];
-        }
+        for (int j = 0; j < kPart; ++j) sums[j] = takes[k] ? sums[j] + values[k][j] : sums[j];
       }
       more = takes[kAhead - 1];
     }
-    StorePart<kWhole>(sums, i, dim, to);
+    StorePart<kWhole>(sums, i, dim, table + entry * dim);
   }
 }
-
-// The same for frequent entries, such as a space in a text of bytes, which may have thousands of
-// rows. Block (kFrequent places among the sorted keys, columns / kWarpPart): at most one frequent
-// entry begins in those places. All warps load rows, and then each thread adds one column, in order.
-template <bool kWhole, class T>
-__global__ void __launch_bounds__(kFrequentWarps* kWarp, kFrequentBlocks)
-    AddFrequentRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
-                          float* table) {
-  constexpr int kEach = 4;  // rows that a warp loads at the same time
-  constexpr int kRows = kEach * kFrequentWarps;
-  __shared__ float tile[kRows][kWarpPart];
-  __shared__ int64_t found;
-  if (threadIdx.x == 0) found = -1;
-  __syncthreads();
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kFrequent + threadIdx.x;
-  if (threadIdx.x < kFrequent && place < rows && IsFirst(keys, place) &&
-      IsFrequent(rows, keys, place)) {
-    found = place;
-  }
-  __syncthreads();
-  const int64_t first = found;
-  if (first < 0) return;
-  const int64_t entry = EntryOf(keys[first]);
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int64_t start = static_cast<int64_t>(blockIdx.y) * kWarpPart;
-  const int64_t i = start + lane * kPart, column = start + threadIdx.x;
-  float sum = column < dim ? table[entry * dim + column] : 0.0f;
-  bool more = true;
-  for (int64_t at = first; more; at += kRows) {
-    float values[kEach][kPart] = {};
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const int64_t key = at + warp * kEach + k;
-      const bool takes = key < rows && EntryOf(keys[key]) == entry;
-      const int64_t row = RowOf(keys[takes ? key : first]);
-      if (i < dim) LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values[k]);
-    }
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-#pragma unroll
-      for (int j = 0; j < kPart; ++j) tile[warp * kEach + k][lane * kPart + j] = values[k][j];
-    }
-    __syncthreads();
-#pragma unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const bool takes = at + r < rows && EntryOf(keys[at + r]) == entry;
-      if (takes) sum = fmaf(tile[r][threadIdx.x], scale, sum);
-      more = takes;
-    }
-    __syncthreads();
-  }
-  if (column < dim) table[entry * dim + column] = sum;
-}
-static_assert(kFrequentWarps * kWarp == kWarpPart);  // a thread for each column
-static_assert(kFrequent <= kWarpPart);
 
 // For sequences of one document each. One block per position: dwpe[position, :] += its rows of dy,
 // in order.

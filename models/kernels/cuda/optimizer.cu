@@ -3,48 +3,31 @@
 #include "models/kernels/cuda/functions.h"
 #include "models/kernels/cuda/launch.h"
 #include "models/kernels/cuda/optimizer.cuh"
+#include "models/kernels/cuda/tensor_lists.h"
 
 namespace sluice::cuda {
 namespace {
-
-template <class Update>
-void LaunchList(Stream stream, const TensorList& list, unsigned blocks, bool aligned,
-                const Update& update) {
-  if (list.count == 0) return;
-  Launch("optimizer", stream, blocks, kOptimizerThreads,
-         aligned ? OptimizerKernel<true, Update> : OptimizerKernel<false, Update>, list, update);
-}
 
 // decay(tensor) is the weight decay that the update gets for that tensor.
 template <class Update, class Decay>
 void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Update& update,
            const Decay& decay) {
-  TensorList list;
-  list.count = 0;
-  unsigned blocks = 0;
-  bool aligned = true;
-  for (const OptimizerTensor& tensor : tensors) {
-    if (tensor.n == 0) continue;
-    if (list.count == kOptimizerTensors) {
-      LaunchList(stream, list, blocks, aligned, update);
-      list.count = 0;
-      blocks = 0;
-      aligned = true;
-    }
-    const int t = list.count++;
-    list.weight[t] = tensor.weight;
-    list.low_halves[t] = tensor.low_halves;
-    list.gradient[t] = tensor.gradient;
-    list.moment1[t] = tensor.moment1;
-    list.moment2[t] = tensor.moment2;
-    list.n[t] = tensor.n;
-    list.first_block[t] = blocks;
-    list.decay[t] = decay(tensor);
-    blocks += Blocks(tensor.n, kOptimizerValues);
-    aligned = aligned && Aligned(tensor.weight, tensor.low_halves, tensor.gradient, tensor.moment1,
-                                 tensor.moment2);
-  }
-  LaunchList(stream, list, blocks, aligned, update);
+  const auto put = [&](const OptimizerTensor& tensor, int t, TensorList* list) {
+    list->weight[t] = tensor.weight;
+    list->low_halves[t] = tensor.low_halves;
+    list->gradient[t] = tensor.gradient;
+    list->moment1[t] = tensor.moment1;
+    list->moment2[t] = tensor.moment2;
+    list->decay[t] = decay(tensor);
+    return Aligned(tensor.weight, tensor.low_halves, tensor.gradient, tensor.moment1,
+                   tensor.moment2);
+  };
+  ForLists<TensorList>(
+      tensors, kOptimizerValues, put, [&](const TensorList& list, unsigned blocks, bool aligned) {
+        Launch("optimizer", stream, blocks, kOptimizerThreads,
+               aligned ? OptimizerKernel<true, Update> : OptimizerKernel<false, Update>, list,
+               update);
+      });
 }
 
 }  // namespace

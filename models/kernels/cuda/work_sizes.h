@@ -48,11 +48,12 @@ inline size_t AttendCachedWorkspace(const AttentionShape& shape, int64_t positio
       FloatBytes(shape.seq * shape.heads * CachedParts(positions) * (shape.width + 2)));
 }
 
-// Of the embedding's backward pass: two lists of the rows' keys.
+// Of the embedding's backward pass: two lists of the rows' keys, and the sums of entries that go on
+// beyond a window: of the one that came from before it, then of the one that goes on behind it.
 constexpr int64_t kSortKeyBytes = 8;
 inline size_t SortKeysBytes(int64_t rows) { return WorkBytes(rows * kSortKeyBytes); }
-inline size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t /*vocab*/) {
-  return 2 * SortKeysBytes(rows);
+inline size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t dim) {
+  return 2 * SortKeysBytes(rows) + WorkBytes(FloatBytes(2 * CeilDiv(rows, kRowWindow) * dim));
 }
 
 // Of a norm's backward pass: each block's kNormSums rows.

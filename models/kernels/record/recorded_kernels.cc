@@ -62,7 +62,7 @@ void AddRows(DType dtype, int64_t rows, int64_t dim, int64_t entries) {
                      .bytes = static_cast<double>(rows * (SizeOf(DType::kInt32) + kKey) +
                                                   merges * 2 * rows * kKey)});
   LaunchRecord::Add({.kind = KernelKind::kEmbeddingRows,
-                     .launches = 2,  // rows of rare entries, and of frequent ones
+                     .launches = 2,  // windows of rows, and what goes on beyond one
                      .bytes = static_cast<double>(2 * rows * kKey + rows * dim * SizeOf(dtype) +
                                                   2 * std::min(rows, entries) * dim * kFloat)});
 }
@@ -191,8 +191,9 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask&, const void*, co
 
 void Scale(Stream, DType dtype, int64_t n, float, void*) { Map(KernelKind::kScale, dtype, n, 2); }
 
-void Accumulate(Stream, int64_t n, const float*, float*, bool add) {
-  Map(add ? KernelKind::kAddition : KernelKind::kCopy, DType::kFloat32, n, add ? 3 : 2);
+void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add) {
+  Listed(add ? KernelKind::kAddition : KernelKind::kCopy, cuda::kAddedTensors,
+         (add ? 3 : 2) * kFloat, tensors);
 }
 
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {

@@ -189,8 +189,8 @@ void LayerBench::SumTied() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const ParameterDecl& decl = layer_->decl().parameters[i];
     if (decl.frozen || decl.tied_to.empty()) continue;
-    place_.kernels->accumulate(place_.stream, ElementCount(decl.shape), other_gradients_[i],
-                               gradients_[i], /*add=*/true);
+    const AddedTensor sum = {ElementCount(decl.shape), other_gradients_[i], gradients_[i]};
+    place_.kernels->accumulate(place_.stream, {&sum, 1}, /*add=*/true);
   }
 }
 

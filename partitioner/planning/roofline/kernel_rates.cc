@@ -83,8 +83,8 @@ constexpr KernelRate RateOf(KernelKind kind, bool wide) {
       return OfMemory(0.886);
     case KernelKind::kEmbeddingSort:
       return {.fixed = 4.8e-6};
-    case KernelKind::kEmbeddingRows:  // of a text's bytes, of which few are different
-      return OfMemory(0.07);
+    case KernelKind::kEmbeddingRows:  // not measured since windows of rows are added at once
+      return OfMemory(0.5);
     case KernelKind::kEmbeddingPositions:  // partly from the second-level cache
       return OfMemory(1);
     case KernelKind::kCrossEntropy:

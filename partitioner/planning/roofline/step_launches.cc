@@ -121,7 +121,8 @@ LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* r
   launches.update_without_tied = record->Take();
   for (const ParameterDecl& parameter : decl.parameters) {
     if (parameter.tied_to.empty() || parameter.frozen) continue;
-    RecordedKernels().accumulate({}, TrainedElements(parameter), nullptr, nullptr, /*add=*/true);
+    const AddedTensor sum = {.n = TrainedElements(parameter)};
+    RecordedKernels().accumulate({}, {&sum, 1}, /*add=*/true);
   }
   launches.sum_tied = record->Take();
   layer.Pack(later);

@@ -159,7 +159,8 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
     k.soft_cap({}, dtype, kN, 30, dx.data());
   });
   ExpectNone("sums", [&] {
-    k.accumulate({}, kN, a.floats(), b.floats(), true);
+    const AddedTensor added = {kN, a.floats(), b.floats()};
+    k.accumulate({}, {&added, 1}, true);
     const SquaredTensor gradient = {kN, a.floats(), &squares};
     k.block_squares({}, {&gradient, 1});
     const GroupedSum row = {.n = 1, .values = &squares, .sums = sums};

@@ -25,15 +25,22 @@ bool AllFinite(DType dtype, int64_t n, const void* x) {
   return finite[0].value;
 }
 
+// Tensors of every size in one call, and more of them than a GPU takes in one launch.
 TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
-  for (const size_t n : kSizes) {
-    const Values first = Rounded(RandomValues(n, 1), DType::kFloat32);
-    Tensor x(DType::kFloat32, first);
-    Tensor y(DType::kFloat32, n);
-    KernelsUnderTest().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), false);
-    EXPECT_EQ(y.ToValues(), first);
-    KernelsUnderTest().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), true);
-    for (size_t i = 0; i < n; ++i) ASSERT_EQ(y.Get(i), 2 * first[i]);
+  std::deque<Tensor> values, sums;
+  std::vector<AddedTensor> tensors;
+  for (int copies = 0; copies < 15; ++copies) {
+    for (const size_t n : kSizes) {
+      values.emplace_back(DType::kFloat32, RandomValues(n, values.size()));
+      sums.emplace_back(DType::kFloat32, n);
+      tensors.push_back({static_cast<int64_t>(n), values.back().floats(), sums.back().floats()});
+    }
+  }
+  KernelsUnderTest().accumulate({}, tensors, false);
+  for (size_t t = 0; t < tensors.size(); ++t) EXPECT_EQ(sums[t].Bits(), values[t].Bits());
+  KernelsUnderTest().accumulate({}, tensors, true);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    for (size_t i = 0; i < sums[t].size(); ++i) ASSERT_EQ(sums[t].Get(i), 2 * values[t].Get(i));
   }
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
+#include "tests/models/kernels/twin.h"
 
 namespace sluice {
 namespace {
@@ -90,6 +92,11 @@ TEST(EmbeddingTest, ForwardAddsTokenAndPosition) {
   });
 }
 
+std::vector<float> Floats(Tensor& tensor) {
+  return {tensor.floats(), tensor.floats() + tensor.size()};
+}
+
+// The same additions in the same order: equal to the bit.
 TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
   ForEachCase([](DType dtype, int64_t dim, const Options& options) {
     const Reachable<int32_t> tokens = Tokens(), starts = Starts();
@@ -98,59 +105,54 @@ TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
     Tensor dwte(DType::kFloat32, static_cast<size_t>(kVocab * dim));
     Tensor dwpe(DType::kFloat32, static_cast<size_t>(kMaxSeq * dim));
     std::vector<float> want_token(dwte.size(), 0), want_position(dwpe.size(), 0);
-    Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kRows, kVocab));
+    std::vector<int64_t> positions;
+    for (int64_t r = 0; r < kRows; ++r) {
+      positions.push_back(static_cast<int64_t>(PositionOf(starts, options.documents, r)));
+    }
+    Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kRows, dim));
     for (const bool accumulate : {false, true}) {
       KernelsUnderTest().embedding_backward(
           {}, dtype, tokens.data(), options.documents ? starts.data() : nullptr, kRows, kSeq, dim,
           kVocab, kMaxSeq, options.scale, dy.data(), dwte.floats(),
           options.positions ? dwpe.floats() : nullptr, accumulate, workspace.data());
-      for (int64_t r = 0; r < kRows; ++r) {
-        const size_t position = PositionOf(starts, options.documents, r);
-        for (int64_t i = 0; i < dim; ++i) {
-          const auto value = static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);
-          const int64_t token = tokens[static_cast<size_t>(r)];
-          want_token[static_cast<size_t>(token * dim + i)] += options.scale * value;
-          want_position[position * static_cast<size_t>(dim) + static_cast<size_t>(i)] += value;
-        }
-      }
-      // The same additions in the same order: equal to the bit.
-      EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want_token);
+      twin::AddRows({tokens.begin(), tokens.end()}, gradient, dim, options.scale, RowWindow(),
+                    &want_token);
+      twin::AddRows(positions, gradient, dim, 1, RowWindow(), &want_position);
+      EXPECT_EQ(Floats(dwte), want_token);
       if (options.positions) {
-        EXPECT_EQ(std::vector<float>(dwpe.floats(), dwpe.floats() + dwpe.size()), want_position);
+        EXPECT_EQ(Floats(dwpe), want_position);
       }
     }
   });
 }
 
-// As a space in a text of bytes: hundreds of rows of one token, others with some more and some fewer
-// rows than a GPU adds in one go.
+// As a space in a text of bytes: hundreds of rows of one token. Of others as many, one more or one
+// fewer than a GPU adds in one go, from a place where that begins, and from others.
 TEST(EmbeddingTest, RowsOfAFrequentTokenAreAddedInOrder) {
-  constexpr int64_t kMany = 700, kTokens = 12;
-  Reachable<int32_t> tokens(static_cast<size_t>(kMany));
-  for (int64_t r = 0; r < kMany; ++r) {
-    const int64_t common = r % 7 < 4 ? 3 : 9;
-    tokens[static_cast<size_t>(r)] = static_cast<int32_t>(r % 7 == 6 ? r % kTokens : common);
-  }
-  std::fill_n(tokens.end() - 65, 65, 11);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t dim : {1, 33, 264}) {
-      const Values gradient = Rounded(RandomMatrix(kMany, dim, 3), dtype);
-      const Tensor dy(dtype, gradient);
-      Tensor dwte(DType::kFloat32, static_cast<size_t>(kTokens * dim));
-      Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kMany, kTokens));
-      std::vector<float> want(dwte.size(), 0);
-      for (const bool accumulate : {false, true}) {
-        KernelsUnderTest().embedding_backward({}, dtype, tokens.data(), nullptr, kMany, kMany, dim,
-                                              kTokens, 0, 1, dy.data(), dwte.floats(), nullptr,
-                                              accumulate, workspace.data());
-        for (int64_t r = 0; r < kMany; ++r) {
-          for (int64_t i = 0; i < dim; ++i) {
-            want[static_cast<size_t>(tokens[static_cast<size_t>(r)] * dim + i)] +=
-                static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);
-          }
+  constexpr int64_t kTokens = 12;
+  const std::vector<int> counts_of_tokens[] = {
+      {32, 64, 31, 33, 1, 0, 95, 3, 400, 30, 2, 1}, {700}, {1, 32, 32, 31, 64, 65, 63, 1}};
+  for (const std::vector<int>& counts : counts_of_tokens) {
+    Reachable<int32_t> tokens;
+    for (size_t token = 0; token < counts.size(); ++token) {
+      tokens.insert(tokens.end(), static_cast<size_t>(counts[token]), static_cast<int32_t>(token));
+    }
+    std::shuffle(tokens.begin(), tokens.end(), std::mt19937_64(5));
+    const auto rows = static_cast<int64_t>(tokens.size());
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int64_t dim : {1, 33, 264, 1032}) {
+        const Values gradient = Rounded(RandomMatrix(rows, dim, 3), dtype);
+        const Tensor dy(dtype, gradient);
+        Tensor dwte(DType::kFloat32, static_cast<size_t>(kTokens * dim));
+        Workspace workspace(KernelsUnderTest().embedding_backward_workspace(rows, dim));
+        std::vector<float> want(dwte.size(), 0);
+        for (const bool accumulate : {false, true}) {
+          KernelsUnderTest().embedding_backward({}, dtype, tokens.data(), nullptr, rows, rows, dim,
+                                                kTokens, 0, 0.5f, dy.data(), dwte.floats(), nullptr,
+                                                accumulate, workspace.data());
+          twin::AddRows({tokens.begin(), tokens.end()}, gradient, dim, 0.5f, RowWindow(), &want);
+          EXPECT_EQ(Floats(dwte), want) << DTypeName(dtype) << ", " << dim << " values";
         }
-        EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want)
-            << DTypeName(dtype) << ", " << dim << " values";
       }
     }
   }

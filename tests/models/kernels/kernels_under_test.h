@@ -9,6 +9,9 @@ namespace sluice {
 // (cuda_emulation/), and with CUDA's on a GPU (cuda/). Work is done when a call returns, on any.
 const Kernels& KernelsUnderTest();
 
+// Of their embedding_backward: the rows that are added together, as twin::AddRows has it.
+int64_t RowWindow();
+
 }  // namespace sluice
 
 #endif  // SLUICE_TESTS_MODELS_KERNELS_KERNELS_UNDER_TEST_H_

@@ -1,8 +1,12 @@
+#include <limits>
+
 #include "models/kernels/portable_kernels.h"
 #include "tests/models/kernels/kernels_under_test.h"
 
 namespace sluice {
 
 const Kernels& KernelsUnderTest() { return PortableCpuKernels(); }
+
+int64_t RowWindow() { return std::numeric_limits<int64_t>::max(); }
 
 }  // namespace sluice

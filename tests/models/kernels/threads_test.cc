@@ -182,7 +182,8 @@ Bits RunElementwise(DType dtype) {
 Bits RunSums(DType dtype) {
   const Kernels& kernels = CpuKernels();
   Tensor x = Random(DType::kFloat32, kValues, 1), y = Random(DType::kFloat32, kValues, 2);
-  kernels.accumulate({}, kValues, x.floats(), y.floats(), true);
+  const AddedTensor added = {kValues, x.floats(), y.floats()};
+  kernels.accumulate({}, {&added, 1}, true);
   std::vector<double> squares(static_cast<size_t>((kValues + kSquaresBlock - 1) / kSquaresBlock));
   const SquaredTensor squared = {kValues, y.floats(), squares.data()};
   kernels.block_squares({}, {&squared, 1});

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <utility>
 
 namespace sluice::twin {
 namespace {
@@ -281,6 +283,34 @@ QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysV
 Values SoftCap(double cap, Values x) {
   for (double& value : x) value = cap * std::tanh(value / cap);
   return x;
+}
+
+void AddRows(const std::vector<int64_t>& entries, const Values& rows, int64_t dim, float scale,
+             int64_t window, std::vector<float>* table) {
+  std::vector<int64_t> sorted(entries.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  const auto entry = [&](int64_t place) {
+    return entries[static_cast<size_t>(sorted[static_cast<size_t>(place)])];
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
+    return entries[static_cast<size_t>(a)] < entries[static_cast<size_t>(b)];
+  });
+  const auto count = static_cast<int64_t>(sorted.size());
+  for (int64_t first = 0, end = 0; first < count; first = end) {
+    while (end < count && entry(end) == entry(first)) ++end;
+    const bool one_window = first / window == (end - 1) / window;
+    for (int64_t i = 0; i < dim; ++i) {
+      float& total = (*table)[static_cast<size_t>(entry(first) * dim + i)];
+      float sum = one_window ? total : 0.0f;
+      for (int64_t place = first; place < end; ++place) {
+        const int64_t row = sorted[static_cast<size_t>(place)];
+        sum = std::fma(static_cast<float>(rows[static_cast<size_t>(row * dim + i)]), scale, sum);
+        const bool last = place + 1 == end || (place + 1) % window == 0;
+        if (!one_window && last) total += std::exchange(sum, 0.0f);
+      }
+      if (one_window) total = sum;
+    }
+  }
 }
 
 Loss CrossEntropy(int64_t rows, int64_t classes, const Values& logits,

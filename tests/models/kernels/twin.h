@@ -62,6 +62,12 @@ Attended Attend(const AttentionShape& shape, const QueriesKeysValues& in,
 QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysValues& in,
                                  const Values& dout, const Starts& starts = {});
 
+// table[entry of the row, :] += scale * row, in fp32: the rows of an entry in their order, where
+// entries lie within one window of so many rows in the order of entries, else the sums of its rows
+// in each window. CPUs have one window.
+void AddRows(const std::vector<int64_t>& entries, const Values& rows, int64_t dim, float scale,
+             int64_t window, std::vector<float>* table);
+
 struct Loss {
   double sum = 0;
   int64_t correct = 0;

@@ -185,8 +185,10 @@ void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
   for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, double{factor} * Get(dtype, x, i));
 }
 
-void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
-  for (int64_t i = 0; i < n; ++i) Add(&y[i], x[i], add);
+void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add) {
+  for (const AddedTensor& tensor : tensors) {
+    for (int64_t i = 0; i < tensor.n; ++i) Add(&tensor.sums[i], tensor.values[i], add);
+  }
 }
 
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {

@@ -103,7 +103,7 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     k.cross_entropy({}, {.dtype = dtype, .rows = kRows, .classes = kDim}, logits.data(),
                     tokens.data(), 0.5f, false, loss.data(), correct.data(), entropy.data());
     Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
-    Workspace embedding(k.embedding_backward_workspace(kRows, 7));
+    Workspace embedding(k.embedding_backward_workspace(kRows, kDim));
     k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
                          dy.data(), dwte.floats(), dwpe.floats(), false, embedding.data());
     const RopeShape heads = {

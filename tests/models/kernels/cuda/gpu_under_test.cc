@@ -1,6 +1,7 @@
 // CUDA's table, each of whose calls goes to a stream of its own and returns when the GPU is done.
 #include <utility>
 
+#include "models/kernels/cuda/launch_sizes.h"
 #include "models/kernels/cuda_kernels.h"
 #include "tests/models/kernels/cuda/gpu.h"
 #include "tests/models/kernels/kernels_under_test.h"
@@ -94,5 +95,7 @@ const Kernels& KernelsUnderTest() {
   static const Kernels table = MakeTable();
   return table;
 }
+
+int64_t RowWindow() { return cuda::kRowWindow; }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "models/device/cuda_error.h"
+#include "models/kernels/cuda/launch_sizes.h"
 #include "models/kernels/cuda/table.h"
 #include "tests/models/kernels/cuda_emulation/launches_seen.h"
 #include "tests/models/kernels/kernels_under_test.h"
@@ -49,5 +50,7 @@ const Kernels& KernelsUnderTest() {
   static constexpr Kernels kTable = cuda::TableWithoutProducts("CUDA's bodies on the CPU");
   return kTable;
 }
+
+int64_t RowWindow() { return cuda::kRowWindow; }
 
 }  // namespace sluice

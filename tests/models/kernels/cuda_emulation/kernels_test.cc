@@ -131,7 +131,7 @@ TEST(CudaKernelsTest, RoundingToBFloat16IsToNearestEven) {
   }
 }
 
-// Several tiles of the sort, and runs of one token longer than what is fetched at once.
+// Several tiles of the sort, and tokens of many windows.
 TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
   constexpr int64_t kDim = 8, kSeq = 1300;
   for (const int64_t rows : {kSeq, 3 * kSeq}) {
@@ -144,17 +144,12 @@ TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
       Tensor dy(DType::kFloat32, RandomMatrix(rows, kDim, 3));
       Tensor dwte(DType::kFloat32, static_cast<size_t>(vocab * kDim));
       Tensor dwpe(DType::kFloat32, static_cast<size_t>(kSeq * kDim));
-      Workspace workspace(cuda::EmbeddingBackwardWorkspace(rows, vocab));
+      Workspace workspace(cuda::EmbeddingBackwardWorkspace(rows, kDim));
       cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), nullptr, rows, kSeq, kDim, vocab,
                               kSeq, 1, dy.data(), dwte.floats(), dwpe.floats(), false,
                               workspace.data());
       std::vector<float> want(dwte.size(), 0);
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t i = 0; i < kDim; ++i) {
-          want[static_cast<size_t>(tokens[static_cast<size_t>(r)] * kDim + i)] +=
-              dy.floats()[r * kDim + i];
-        }
-      }
+      twin::AddRows({tokens.begin(), tokens.end()}, dy.ToValues(), kDim, 1, RowWindow(), &want);
       EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want);
     }
   }
@@ -171,17 +166,16 @@ TEST(CudaKernelsTest, PositionsOfManyDocumentsAddInRowOrder) {
     }
     Tensor dy(DType::kFloat32, RandomMatrix(kRows, kDim, 3));
     Tensor dwte(DType::kFloat32, size_t{kVocab * kDim}), dwpe(DType::kFloat32, size_t{kSeq * kDim});
-    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, kVocab));
+    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, kDim));
     cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), starts.data(), kRows, kSeq, kDim,
                             kVocab, kSeq, 1, dy.data(), dwte.floats(), dwpe.floats(), false,
                             workspace.data());
-    std::vector<float> want(dwpe.size(), 0);
+    std::vector<int64_t> positions;
     for (int64_t r = 0; r < kRows; ++r) {
-      const int64_t position = r % kSeq - starts[static_cast<size_t>(r)];
-      for (int64_t i = 0; i < kDim; ++i) {
-        want[static_cast<size_t>(position * kDim + i)] += dy.floats()[r * kDim + i];
-      }
+      positions.push_back(r % kSeq - starts[static_cast<size_t>(r)]);
     }
+    std::vector<float> want(dwpe.size(), 0);
+    twin::AddRows(positions, dy.ToValues(), kDim, 1, RowWindow(), &want);
     EXPECT_EQ(std::vector<float>(dwpe.floats(), dwpe.floats() + dwpe.size()), want) << length;
   }
 }
@@ -306,7 +300,7 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
   });
   ExpectSameBits([&] {
     Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
-    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, 7));
+    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, kDim));
     cuda::EmbeddingBackward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
                             dy.data(), dwte.floats(), dwpe.floats(), false, workspace.data());
     Tensor sums(DType::kFloat32, size_t{kDim});

@@ -94,7 +94,9 @@ TEST_F(LaunchesTest, OfMaps) {
     k.activation_forward({}, kBF16, Activation::kGelu, 0, In(), Out());
     k.gated_forward({}, kBF16, Activation::kGelu, 0, In(), In(), Out());
     k.soft_cap({}, kBF16, 0, 1, Out());
-    k.accumulate({}, 0, In<float>(), Out<float>(), true);
+    const AddedTensor empty = {.n = 0, .values = In<float>(), .sums = Out<float>()};
+    k.accumulate({}, {&empty, 1}, true);
+    k.accumulate({}, {}, true);
     k.copy({}, Out(), In(), 0);
   });
   ExpectSame("others", [&](const Kernels& k) {
@@ -105,9 +107,12 @@ TEST_F(LaunchesTest, OfMaps) {
     k.all_finite({}, kBF16, kValues, In(), Out<bool>());
   });
   for (const bool add : {false, true}) {
-    ExpectSame("accumulate", [&](const Kernels& k) {
-      k.accumulate({}, kValues, In<float>(), Out<float>(), add);
-    });
+    for (const size_t count : {1, 128, 129}) {  // of the latter, one launch has no room for all
+      ExpectSame("accumulate", [&](const Kernels& k) {
+        const std::vector<AddedTensor> tensors(count, {8, In<float>(), Out<float>()});
+        k.accumulate({}, tensors, add);
+      });
+    }
   }
 }
 
