@@ -259,8 +259,10 @@ void Bench::Product(LinearShape shape) {
   const DeviceMemory y = Memory(2 * kRows * width), activated = Memory(2 * kRows * width);
   const DeviceMemory dx = Memory(2 * kRows * in);
   const DeviceMemory packed = Memory(static_cast<int64_t>(linear->packed_bytes()));
-  const size_t most = std::max({linear->forward_workspace(), linear->input_grad_workspace(),
-                                linear->weight_grad_workspace()});
+  const SummedColumns bias_shape = {.rows = kRows, .columns = out};
+  const size_t most =
+      std::max({linear->forward_workspace(), linear->input_grad_workspace(),
+                linear->weight_grad_workspace(), k_.column_sums_workspace({&bias_shape, 1})});
   const DeviceMemory workspace = Memory(static_cast<int64_t>(most));
   const std::string name = width == out
                                ? fmt::format("[{}, {}] x [{}]", kRows, in, out)
@@ -281,9 +283,10 @@ void Bench::Product(LinearShape shape) {
         linear->BackwardInput(stream_, dy.data(), Floats(weight), packed.data(), x.data(),
                               dx.data(), workspace.data());
       });
+  const SummedColumns sums = {kRows, out, dy.data(), Floats(db)};
   TimeProduct("weight gradient", name, flops, [&] {
-    linear->BackwardWeight(stream_, x.data(), dy.data(), Floats(dw),
-                           shape.bias ? Floats(db) : nullptr, true, workspace.data());
+    linear->BackwardWeight(stream_, x.data(), dy.data(), Floats(dw), true, workspace.data());
+    if (shape.bias) k_.column_sums(stream_, kBF16, {&sums, 1}, true, workspace.data());
   });
 }
 

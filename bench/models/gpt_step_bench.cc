@@ -214,8 +214,11 @@ class Block {
     });
   }
   void WeightGrad(Pass* pass, const char* name, Map* map, const void* x, const void* dy) {
-    pass->Time(name, map->flops(),
-               [&] { map->kernel->BackwardWeight({}, x, dy, map->dw, map->db, true, workspace_); });
+    pass->Time(name, map->flops(), [&] {
+      map->kernel->BackwardWeight({}, x, dy, map->dw, true, workspace_);
+      const SummedColumns bias = {kRows, map->shape.out, dy, map->db};
+      CpuKernels().column_sums({}, dtype_, {&bias, 1}, true, workspace_);
+    });
   }
 
   const DType dtype_;
@@ -283,9 +286,8 @@ class Model {
       head_.kernel->BackwardInput({}, logits_, head_.weight, head_.packed, nullptr, dx_,
                                   workspace_);
     });
-    pass->Time("W head", head_.flops(), [&] {
-      head_.kernel->BackwardWeight({}, x, logits_, head_.dw, nullptr, true, workspace_);
-    });
+    pass->Time("W head", head_.flops(),
+               [&] { head_.kernel->BackwardWeight({}, x, logits_, head_.dw, true, workspace_); });
     const void* dy = dx_;
     for (size_t layer = blocks_.size(); layer-- > 0;) {
       blocks_[layer]->Backward(pass, layer == 0 ? x_ : blocks_[layer - 1]->y(), dy);

@@ -83,7 +83,7 @@ void BM_Linear(benchmark::State& state) {
         linear->BackwardInput({}, y, w, packed, nullptr, x, workspace);
         break;
       default:
-        linear->BackwardWeight({}, x, y, w, bias, true, workspace);
+        linear->BackwardWeight({}, x, y, w, true, workspace);
     }
   });
 }

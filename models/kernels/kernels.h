@@ -72,9 +72,9 @@ class Linear {
   // some products, as it does in Forward before it adds a residual.
   virtual void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
-  // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
-  // Overwrites unless `accumulate`. A null dw or db is not computed.
-  virtual void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
+  // dW (+)= x^T * dy in W's own layout, fp32; overwrites unless `accumulate`. The gradient of the
+  // bias is Kernels::column_sums of dy.
+  virtual void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw,
                               bool accumulate, void* workspace) = 0;
 };
 
@@ -178,6 +178,14 @@ struct OptimizerTensor {
   float* moment1 = nullptr;  // AdamW's m, SGD's momentum
   float* moment2 = nullptr;  // AdamW's v; null for SGD
   float weight_decay = 0;
+};
+
+// x[rows, columns], and where the sums down its columns go, fp32 [columns].
+struct SummedColumns {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  const void* x = nullptr;
+  float* sums = nullptr;
 };
 
 // `n` values, and where they are added.
@@ -348,6 +356,11 @@ struct Kernels {
   // x = factor * x over n values, in place.
   void (*scale)(Stream, DType dtype, int64_t n, float factor, void* x);
 
+  // Each one's sums (+)= the sums down its columns, in an order that its shape decides.
+  void (*column_sums)(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                      void* workspace);
+  // By the shapes alone.
+  size_t (*column_sums_workspace)(absl::Span<const SummedColumns> tensors);
   // Each tensor's sums (+)= its values.
   void (*accumulate)(Stream, absl::Span<const AddedTensor> tensors, bool add);
   // Each tensor's sums[b] = the sum of the squares, in fp64, of the values of its block b.

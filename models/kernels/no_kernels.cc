@@ -34,7 +34,7 @@ class LinearSizes : public Linear {
                      void*) override {
     std::abort();
   }
-  void BackwardWeight(Stream, const void*, const void*, float*, float*, bool, void*) override {
+  void BackwardWeight(Stream, const void*, const void*, float*, bool, void*) override {
     std::abort();
   }
 
@@ -87,6 +87,7 @@ Kernels Sizes(const char* device, MasterWeights master_weights) {
   table.layer_norm_backward_workspace = cpu::NoWorkspace;
   table.rms_norm_backward_workspace = cpu::NoWorkspace;
   table.cross_entropy_workspace = cpu::CrossEntropyWorkspace;
+  table.column_sums_workspace = cpu::ColumnSumsWorkspace;
   return table;
 }
 

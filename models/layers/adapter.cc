@@ -144,9 +144,9 @@ void Adapter::BackwardInput(const LayerCall& call, const void* dy,
 void Adapter::BackwardWeight(const LayerCall& call, const void* x, const void* dy,
                              void* workspace) const {
   down_->BackwardWeight(call.stream, Dropped(call, x, workspace), LayerBase::Tensor(call, du_),
-                        LayerBase::Gradient(call, a_), nullptr, call.accumulate, Behind(workspace));
+                        LayerBase::Gradient(call, a_), call.accumulate, Behind(workspace));
   up_->BackwardWeight(call.stream, dy, LayerBase::Tensor(call, u_), LayerBase::Gradient(call, b_),
-                      nullptr, call.accumulate, workspace);
+                      call.accumulate, workspace);
 }
 
 }  // namespace sluice

@@ -94,11 +94,11 @@ void BlockMlp::BackwardInput(const LayerCall& call, const void* output_grad, voi
 }
 
 void BlockMlp::BackwardWeight(const LayerCall& call, const void* input, const void* output_grad,
-                              void* workspace) const {
-  down_map_->BackwardWeight(call, LayerBase::Tensor(call, g_), output_grad, workspace);
-  up_map_->BackwardWeight(call, input, LayerBase::Tensor(call, dh_), workspace);
+                              LinearLayer::WeightPass* pass) const {
+  down_map_->BackwardWeight(call, LayerBase::Tensor(call, g_), output_grad, pass);
+  up_map_->BackwardWeight(call, input, LayerBase::Tensor(call, dh_), pass);
   if (gated()) {
-    gate_map_->BackwardWeight(call, input, LayerBase::Tensor(call, dgate_), workspace);
+    gate_map_->BackwardWeight(call, input, LayerBase::Tensor(call, dgate_), pass);
   }
 }
 

@@ -35,7 +35,7 @@ class BlockMlp {
   void BackwardInput(const LayerCall& call, const void* output_grad, void* input_grad,
                      void* workspace) const;
   void BackwardWeight(const LayerCall& call, const void* input, const void* output_grad,
-                      void* workspace) const;
+                      LinearLayer::WeightPass* pass) const;
 
  private:
   void Combine(const LayerCall& call) const;

@@ -154,8 +154,9 @@ void DecoderBlock::AddWorkspaces() {
       "input_grad_workspace", Lifetime::kInputGradScratch,
       {LargestWorkspace(&Map::input_grad_workspace), attention_->input_grad_workspace(),
        norm1_.backward_workspace()});  // all four norms are alike
-  weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                   {LargestWorkspace(&Map::weight_grad_workspace)});
+  weight_workspace_ =
+      AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
+                   {LargestWorkspace(&Map::weight_grad_workspace), bias_workspace()});
 }
 
 void DecoderBlock::Pack(const LayerCall& call) {
@@ -225,11 +226,12 @@ void DecoderBlock::BackwardInput(const LayerCall& call) {
 }
 
 void DecoderBlock::BackwardWeight(const LayerCall& call) {
-  void* const workspace = Tensor(call, weight_workspace_);
+  WeightPass pass{.workspace = Tensor(call, weight_workspace_), .biases = {}};
   mlp_->BackwardWeight(call, Tensor(call, a2_), PartGradient(call, after2_, call.output_grad),
-                       workspace);
+                       &pass);
   attention_->BackwardWeight(call, Tensor(call, a1_),
-                             PartGradient(call, after1_, Tensor(call, dx_mid_)), workspace);
+                             PartGradient(call, after1_, Tensor(call, dx_mid_)), &pass);
+  AddBiasGradients(call, pass);
   AddNormGradients(call);
 }
 

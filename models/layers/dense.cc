@@ -29,7 +29,7 @@ class Dense : public LinearLayer {
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {kernel.input_grad_workspace()});
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                     {map_->weight_grad_workspace()});
+                                     {map_->weight_grad_workspace(), bias_workspace()});
     decl_.input_dtype = dtype();
     decl_.input_shape = {rows(), in_};
     decl_.input_use = map_->weight_grad_reads_input() ? LastUse::kWeightGrad : LastUse::kForward;
@@ -49,7 +49,9 @@ class Dense : public LinearLayer {
                         Tensor(call, input_workspace_));
   }
   void AddWeightGradients(const LayerCall& call, int dz) {
-    map_->BackwardWeight(call, call.input, Tensor(call, dz), Tensor(call, weight_workspace_));
+    WeightPass pass{.workspace = Tensor(call, weight_workspace_), .biases = {}};
+    map_->BackwardWeight(call, call.input, Tensor(call, dz), &pass);
+    AddBiasGradients(call, pass);
   }
 
  private:

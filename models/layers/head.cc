@@ -153,8 +153,9 @@ class WholeHead : public Head {
                     Tensor(call, input_workspace_));
   }
   void BackwardWeight(const LayerCall& call) override {
-    map().BackwardWeight(call, Normed(call, 0), Tensor(call, logits_),
-                         Tensor(call, weight_workspace_));
+    WeightPass pass{.workspace = Tensor(call, weight_workspace_),
+                    .biases = {}};  // there is no bias
+    map().BackwardWeight(call, Normed(call, 0), Tensor(call, logits_), &pass);
     AddNormGradients(call);
   }
   void Logits(const LayerCall& call, int64_t first_row, int64_t count, void* out) override {
@@ -210,13 +211,14 @@ class BlockedHead : public Head {
   void BackwardWeight(const LayerCall& call) override {
     void* const logits = Tensor(call, weight_logits_);
     void* const workspace = Tensor(call, weight_workspace_);
+    WeightPass pass{.workspace = workspace, .biases = {}};  // there is no bias
     LayerCall of_block = call;
     const int64_t count = trains_map() ? blocks().count : 0;
     for (int64_t block = 0; block < count; ++block) {
       Multiply(call, block, logits, workspace);
       CrossEntropy(call, block, /*loss=*/nullptr, logits, workspace);
       of_block.accumulate = call.accumulate || block > 0;
-      map().BackwardWeight(of_block, Normed(call, block), logits, workspace);
+      map().BackwardWeight(of_block, Normed(call, block), logits, &pass);
     }
     AddNormGradients(call);
   }

@@ -50,6 +50,7 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   if (shape.bias) {
     map->bias_ = AddParameter({.name = parameters.bias, .shape = {out_width}, .tied_to = ""});
     map->bias_frozen_ = IsFrozen(map->bias_);
+    map->bias_of_ = {.rows = shape.rows, .columns = out_width};
   }
   if (adapted) map->adapter_.emplace(this, module, asked, *lora);
   maps_.push_back(std::move(map));
@@ -73,7 +74,7 @@ size_t LinearLayer::Map::input_grad_workspace() const {
 }
 
 size_t LinearLayer::Map::weight_grad_workspace() const {
-  const size_t own = weight_frozen_ && bias_frozen_ ? 0 : linear_->weight_grad_workspace();
+  const size_t own = weight_frozen_ ? 0 : linear_->weight_grad_workspace();
   return adapter_ ? std::max(own, adapter_->weight_grad_workspace()) : own;
 }
 
@@ -113,12 +114,29 @@ void LinearLayer::Map::BackwardInput(const LayerCall& call, const void* dy,
 }
 
 void LinearLayer::Map::BackwardWeight(const LayerCall& call, const void* x, const void* dy,
-                                      void* workspace) const {
-  if (!weight_frozen_ || !bias_frozen_) {
-    linear_->BackwardWeight(call.stream, x, dy, Gradient(call, weight_), Gradient(call, bias_),
-                            call.accumulate, workspace);
+                                      WeightPass* pass) const {
+  if (!weight_frozen_) {
+    linear_->BackwardWeight(call.stream, x, dy, Gradient(call, weight_), call.accumulate,
+                            pass->workspace);
   }
-  if (adapter_) adapter_->BackwardWeight(call, x, dy, workspace);
+  if (adapter_) adapter_->BackwardWeight(call, x, dy, pass->workspace);
+  if (bias_frozen_) return;
+  SummedColumns& bias = pass->biases.emplace_back(bias_of_);
+  bias.x = dy;
+  bias.sums = Gradient(call, bias_);
+}
+
+void LinearLayer::AddBiasGradients(const LayerCall& call, const WeightPass& pass) const {
+  if (pass.biases.empty()) return;
+  kernels().column_sums(call.stream, dtype(), pass.biases, call.accumulate, pass.workspace);
+}
+
+size_t LinearLayer::bias_workspace() const {
+  std::vector<SummedColumns> biases;
+  for (const std::unique_ptr<Map>& map : maps_) {
+    if (!map->bias_frozen_) biases.push_back(map->bias_of_);
+  }
+  return biases.empty() ? 0 : kernels().column_sums_workspace(biases);
 }
 
 }  // namespace sluice

@@ -29,6 +29,13 @@ class LinearLayer : public LayerBase {
  public:
   void Pack(const LayerCall& call) override;
 
+  // What the maps of one W share: its work area, and the biases whose gradients are still to be
+  // taken, all at once (AddBiasGradients).
+  struct WeightPass {
+    void* workspace = nullptr;
+    std::vector<SummedColumns> biases;
+  };
+
   class Map {
    public:
     const Linear& kernel() const { return *linear_; }
@@ -60,8 +67,9 @@ class LinearLayer : public LayerBase {
                  void* activated, void* workspace) const;
     void BackwardInput(const LayerCall& call, const void* dy, const void* input_before_activation,
                        void* dx, void* workspace) const;
+    // Without the bias's gradient, which it adds to those of `pass`: dy must stay until then.
     void BackwardWeight(const LayerCall& call, const void* x, const void* dy,
-                        void* workspace) const;
+                        WeightPass* pass) const;
 
    private:
     friend class LinearLayer;
@@ -74,6 +82,7 @@ class LinearLayer : public LayerBase {
     bool bias_frozen_ = true;  // or there is none
     int weight_ = kAbsent;
     int bias_ = kAbsent;
+    SummedColumns bias_of_;  // its shape
     size_t packed_offset_ = 0;
   };
 
@@ -87,6 +96,9 @@ class LinearLayer : public LayerBase {
   // Bytes of the work area that serves any of the maps added so far, one after the other:
   // LargestWorkspace(&Map::forward_workspace).
   size_t LargestWorkspace(size_t (Map::*of)() const) const;
+  // W's last step, and the bytes of its work area for the maps added so far.
+  void AddBiasGradients(const LayerCall& call, const WeightPass& pass) const;
+  size_t bias_workspace() const;
 
  private:
   std::vector<std::unique_ptr<Map>> maps_;

@@ -83,9 +83,10 @@ void Projections::BackwardInput(const LayerCall& call, void* input_grad, void* w
   }
 }
 
-void Projections::BackwardWeight(const LayerCall& call, const void* input, void* workspace) const {
+void Projections::BackwardWeight(const LayerCall& call, const void* input,
+                                 LinearLayer::WeightPass* pass) const {
   for (int i = 0; i < count_; ++i) {
-    maps_[i]->BackwardWeight(call, input, LayerBase::Tensor(call, gradients_[i]), workspace);
+    maps_[i]->BackwardWeight(call, input, LayerBase::Tensor(call, gradients_[i]), pass);
   }
 }
 

@@ -45,7 +45,8 @@ class Projections {
   void Forward(const LayerCall& call, const void* input, void* workspace) const;
   // input_grad [rows, dim] of Gradients.
   void BackwardInput(const LayerCall& call, void* input_grad, void* workspace) const;
-  void BackwardWeight(const LayerCall& call, const void* input, void* workspace) const;
+  void BackwardWeight(const LayerCall& call, const void* input,
+                      LinearLayer::WeightPass* pass) const;
 
  private:
   static constexpr int kMost = 3;

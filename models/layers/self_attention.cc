@@ -192,9 +192,9 @@ void SelfAttention::BackwardInput(const LayerCall& call, const void* output_grad
 }
 
 void SelfAttention::BackwardWeight(const LayerCall& call, const void* input,
-                                   const void* output_grad, void* workspace) const {
-  output_map_->BackwardWeight(call, LayerBase::Tensor(call, att_), output_grad, workspace);
-  projections_.BackwardWeight(call, input, workspace);
+                                   const void* output_grad, LinearLayer::WeightPass* pass) const {
+  output_map_->BackwardWeight(call, LayerBase::Tensor(call, att_), output_grad, pass);
+  projections_.BackwardWeight(call, input, pass);
 }
 
 }  // namespace sluice

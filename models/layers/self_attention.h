@@ -54,7 +54,7 @@ class SelfAttention {
   void BackwardInput(const LayerCall& call, const void* output_grad, void* input_grad,
                      void* workspace) const;
   void BackwardWeight(const LayerCall& call, const void* input, const void* output_grad,
-                      void* workspace) const;
+                      LinearLayer::WeightPass* pass) const;
 
  private:
   // Norms over each head's query and key, and what they make of both; the gradients of that are

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,10 +12,22 @@ namespace {
 
 const Kernels& Cpu() { return CpuKernels(); }
 
+// An argument of a call that runs later: a list is the caller's, and may be gone by then.
+template <typename T>
+T Kept(const T& argument) {
+  return argument;
+}
+template <typename T>
+std::vector<T> Kept(absl::Span<const T> list) {
+  return {list.begin(), list.end()};
+}
+
 // Has the stream call `function` with these arguments.
 template <typename Function, typename... Arguments>
-void Later(Stream stream, Function function, Arguments... arguments) {
-  FakeDevice::Queue(stream, [=] { function(Stream{}, arguments...); });
+void Later(Stream stream, Function function, const Arguments&... arguments) {
+  FakeDevice::Queue(stream, [function, kept = std::make_tuple(Kept(arguments)...)] {
+    std::apply([&](const auto&... each) { function(Stream{}, each...); }, kept);
+  });
 }
 
 // Entries of the table that only differ in when they run.
@@ -59,11 +72,11 @@ class QueuedLinear : public Linear {
       linear->BackwardInput({}, dy, weight, packed, input_before_activation, dx, workspace);
     });
   }
-  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
-                      bool accumulate, void* workspace) override {
+  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, bool accumulate,
+                      void* workspace) override {
     if (!prepared_) FailUnprepared("a product");
     FakeDevice::Queue(stream, [=, linear = linear_] {
-      linear->BackwardWeight({}, x, dy, dw, db, accumulate, workspace);
+      linear->BackwardWeight({}, x, dy, dw, accumulate, workspace);
     });
   }
 
@@ -97,16 +110,6 @@ class QueuedAttention : public Attention {
   bool prepared_ = false;
 };
 
-using Tensors = absl::Span<const OptimizerTensor>;
-
-// The list of tensors is the caller's, and may be gone by then.
-template <typename Step>
-void Optimize(Stream stream, void (*function)(Stream, const Step&, Tensors), const Step& step,
-              Tensors tensors) {
-  const std::vector<OptimizerTensor> kept(tensors.begin(), tensors.end());
-  FakeDevice::Queue(stream, [=] { function(Stream{}, step, kept); });
-}
-
 Kernels Table(MasterWeights master_weights) {
   Kernels kernels = Cpu();
   kernels.device = "fake";
@@ -135,10 +138,7 @@ Kernels Table(MasterWeights master_weights) {
     FakeDevice::Queue(
         stream, [=] { Cpu().rope_table(Stream{}, seq, pairs, kept.data(), magnitude, turns); });
   };
-  kernels.rope = [](Stream stream, const RopeShape& shape, const float* turns,
-                    const int32_t* starts, bool inverse, void* x) {
-    FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
-  };
+  kernels.rope = Queued<&Kernels::rope>::Call;
   kernels.rms_norm_rope_forward = Queued<&Kernels::rms_norm_rope_forward>::Call;
   kernels.rms_norm_rope_backward = Queued<&Kernels::rms_norm_rope_backward>::Call;
   kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
@@ -146,27 +146,14 @@ Kernels Table(MasterWeights master_weights) {
   kernels.dropout = Queued<&Kernels::dropout>::Call;
   kernels.scale = Queued<&Kernels::scale>::Call;
   kernels.accumulate = Queued<&Kernels::accumulate>::Call;
-  kernels.block_squares = [](Stream stream, absl::Span<const SquaredTensor> tensors) {
-    const std::vector<SquaredTensor> kept(tensors.begin(), tensors.end());
-    FakeDevice::Queue(stream, [kept] { Cpu().block_squares(Stream{}, kept); });
-  };
-  kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {
-    const std::vector<GroupedSum> kept(rows.begin(), rows.end());
-    FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });
-  };
-  kernels.hash = [](Stream stream, absl::Span<const HashedTensor> tensors, uint64_t* parts,
-                    uint64_t* hashes) {
-    const std::vector<HashedTensor> kept(tensors.begin(), tensors.end());
-    FakeDevice::Queue(stream, [=] { Cpu().hash(Stream{}, kept, parts, hashes); });
-  };
+  kernels.column_sums = Queued<&Kernels::column_sums>::Call;
+  kernels.block_squares = Queued<&Kernels::block_squares>::Call;
+  kernels.add_in_groups = Queued<&Kernels::add_in_groups>::Call;
+  kernels.hash = Queued<&Kernels::hash>::Call;
   kernels.all_finite = Queued<&Kernels::all_finite>::Call;
   kernels.copy = Queued<&Kernels::copy>::Call;
-  kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {
-    Optimize(stream, Cpu().adamw, step, tensors);
-  };
-  kernels.sgd = [](Stream stream, const SgdStep& step, Tensors tensors) {
-    Optimize(stream, Cpu().sgd, step, tensors);
-  };
+  kernels.adamw = Queued<&Kernels::adamw>::Call;
+  kernels.sgd = Queued<&Kernels::sgd>::Call;
   return kernels;
 }
 

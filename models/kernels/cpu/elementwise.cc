@@ -131,14 +131,17 @@ constexpr int64_t kBytesOfThread = int64_t{1} << 18;
 
 }  // namespace
 
-void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* sums,
-                bool accumulate) {
-  if (!accumulate) std::memset(sums, 0, static_cast<size_t>(dim) * sizeof(float));
-  DivideAmongThreads(dim, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
-    HWY_DYNAMIC_DISPATCH(ColumnSums)
-    (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
-     ValueAt(dtype, x, first), sums + first);
-  });
+void ColumnSums(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                void* /*workspace*/) {
+  for (const SummedColumns& tensor : tensors) {
+    const auto rows = static_cast<size_t>(tensor.rows), dim = static_cast<size_t>(tensor.columns);
+    if (!accumulate) std::memset(tensor.sums, 0, dim * sizeof(float));
+    DivideAmongThreads(tensor.columns, ColumnsOfThread(tensor.rows), [&](int64_t first, int64_t n) {
+      HWY_DYNAMIC_DISPATCH(ColumnSums)
+      (dtype, rows, static_cast<size_t>(n), dim, ValueAt(dtype, tensor.x, first),
+       tensor.sums + first);
+    });
+  }
 }
 
 void Accumulate(Stream stream, absl::Span<const AddedTensor> tensors, bool add) {

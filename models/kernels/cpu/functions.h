@@ -94,6 +94,10 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void
              const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 
+// In row order.
+void ColumnSums(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                void* workspace);
+inline size_t ColumnSumsWorkspace(absl::Span<const SummedColumns>) { return 0; }
 void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add);
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors);
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
@@ -102,10 +106,6 @@ void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t* parts, uint6
 void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
 void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);
 void Copy(Stream, void* to, const void* from, size_t bytes);
-
-// sums[dim] (+)= the column sums of x[rows, dim], in row order.
-void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* sums,
-                bool accumulate);
 
 }  // namespace sluice::cpu
 

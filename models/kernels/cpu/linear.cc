@@ -70,17 +70,11 @@ class CpuLinear : public Linear {
                        input_before_activation, dx, dx);
   }
 
-  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, bool accumulate,
                       void* workspace) override {
     Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
-    if (dw == nullptr) {
-      // Frozen.
-    } else if (shape_.weight_transposed) {
-      product.Run(dy, x, nullptr, nullptr, dw, workspace);
-    } else {
-      product.Run(x, dy, nullptr, nullptr, dw, workspace);
-    }
-    if (db != nullptr) ColumnSums(shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate);
+    const bool transposed = shape_.weight_transposed;
+    product.Run(transposed ? dy : x, transposed ? x : dy, nullptr, nullptr, dw, workspace);
   }
 
  private:

@@ -112,17 +112,11 @@ class PortableLinear : public Linear {
                        input_before_activation, dx, dx);
   }
 
-  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, bool accumulate,
                       void* workspace) override {
     const Operand in = {x, shape_.in}, out = {dy, shape_.out};
-    if (dw == nullptr) {
-      // Frozen.
-    } else if (shape_.weight_transposed) {
-      AddOuterProducts(out, in, dw, accumulate, workspace);
-    } else {
-      AddOuterProducts(in, out, dw, accumulate, workspace);
-    }
-    if (db != nullptr) ColumnSums(shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate);
+    const bool transposed = shape_.weight_transposed;
+    AddOuterProducts(transposed ? out : in, transposed ? in : out, dw, accumulate, workspace);
   }
 
  private:

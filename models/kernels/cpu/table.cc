@@ -37,6 +37,8 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
       .soft_cap = cpu::SoftCap,
       .dropout = cpu::Dropout,
       .scale = cpu::Scale,
+      .column_sums = cpu::ColumnSums,
+      .column_sums_workspace = cpu::ColumnSumsWorkspace,
       .accumulate = cpu::Accumulate,
       .block_squares = cpu::BlockSquares,
       .add_in_groups = cpu::AddInGroups,

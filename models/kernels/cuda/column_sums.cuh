@@ -53,17 +53,31 @@ __device__ inline void AddBatch(const T* x, int rows, int64_t start, int64_t col
   }
 }
 
-// Block (chunk * blocks across + column / kWarpPart), so that blocks that run at the same time read
-// whole rows: its warps share the rows of its chunk, its lanes the columns. kWhole: x is aligned to
-// 16 bytes and columns are a multiple of kPart.
+struct ColumnsList {
+  const void* x[kSummedTensors];
+  float* parts[kSummedTensors];
+  int64_t rows[kSummedTensors];
+  int64_t columns[kSummedTensors];
+  int64_t chunk_rows[kSummedTensors];
+  unsigned first_block[kSummedTensors];
+  int count;
+};
+
+// Block (chunk * blocks across + column / kWarpPart) of a tensor, so that blocks that run at the same
+// time read whole rows: its warps share the rows of its chunk, its lanes the columns. kWhole: all x
+// are aligned to 16 bytes and columns are a multiple of kPart.
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
-    ColumnPartsKernel(int64_t rows, int64_t columns, int64_t chunk_rows, const T* x, float* parts) {
+    ColumnPartsKernel(const __grid_constant__ ColumnsList list) {
   __shared__ float sums[kColumnWarps][kPart][kWarp + 1];  // + 1: no two lanes in one bank
+  const int t = ListedTensor(list.first_block, list.count);
+  const int64_t rows = list.rows[t], columns = list.columns[t], chunk_rows = list.chunk_rows[t];
+  const T* const x = static_cast<const T*>(list.x[t]);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const auto across = static_cast<unsigned>((columns + kWarpPart - 1) / kWarpPart);
-  const int64_t chunk = blockIdx.x / across;
-  const int64_t first_column = static_cast<int64_t>(blockIdx.x % across) * kWarpPart;
+  const unsigned block = blockIdx.x - list.first_block[t];
+  const int64_t chunk = block / across;
+  const int64_t first_column = static_cast<int64_t>(block % across) * kWarpPart;
   const int64_t begin = chunk * chunk_rows;
   const auto count = static_cast<int>(begin + chunk_rows < rows ? chunk_rows : rows - begin);
   float sum[kPart] = {};
@@ -84,18 +98,30 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
   float total = sums[0][j][part];
 #pragma unroll
   for (int w = 1; w < kColumnWarps; ++w) total += sums[w][j][part];
-  parts[chunk * columns + column] = total;
+  list.parts[t][chunk * columns + column] = total;
 }
 static_assert(kColumnThreads == kWarpPart);  // a thread for each column in the end
 
-// A block takes kWarp columns, its warps share the parts. They are kAddWarps, or one per part where
-// there are fewer parts: the same bits, as a warp without a part would add +0.
+struct PartsList {
+  const float* parts[kSummedTensors];
+  float* sums[kSummedTensors];
+  int64_t parts_of[kSummedTensors];
+  int64_t columns[kSummedTensors];
+  unsigned first_block[kSummedTensors];
+  int count;
+};
+
+// A block takes kWarp columns of a tensor, its warps share the parts. They are kAddWarps, or one per
+// part where all tensors have fewer parts: the same bits, as a warp without a part would add +0.
 __global__ void __launch_bounds__(kAddWarps* kWarp)
-    AddPartsKernel(int64_t count, int64_t columns, const float* parts, float* sums,
-                   bool accumulate) {
+    AddPartsKernel(const __grid_constant__ PartsList list, bool accumulate) {
   __shared__ float of_warp[kAddWarps][kWarp];
+  const int t = ListedTensor(list.first_block, list.count);
+  const int64_t count = list.parts_of[t], columns = list.columns[t];
+  const float* const parts = list.parts[t];
+  float* const sums = list.sums[t];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
+  const int64_t column = static_cast<int64_t>(blockIdx.x - list.first_block[t]) * kWarp + lane;
   float sum = 0;
   if (column < columns) {
 #pragma unroll 8

@@ -9,12 +9,14 @@
 namespace sluice::cuda {
 
 void Accumulate(Stream stream, absl::Span<const AddedTensor> tensors, bool add) {
+  const auto blocks_of = [](const AddedTensor& tensor) { return Blocks(tensor.n, kAddedValues); };
   const auto put = [](const AddedTensor& tensor, int t, AddedList* list) {
+    list->n[t] = tensor.n;
     list->values[t] = tensor.values;
     list->sums[t] = tensor.sums;
     return Aligned(tensor.values, tensor.sums);
   };
-  ForLists<AddedList>(tensors, kAddedValues, put,
+  ForLists<AddedList>(tensors, blocks_of, put,
                       [&](const AddedList& list, unsigned blocks, bool aligned) {
                         Launch("accumulate", stream, blocks, kFlatThreads,
                                aligned ? AddKernel<true> : AddKernel<false>, list, add);
@@ -50,17 +52,20 @@ void ToBFloat16(Stream stream, int64_t n, const float* from, void* to) {
 }
 
 void BlockSquares(Stream stream, absl::Span<const SquaredTensor> tensors) {
+  const auto blocks_of = [](const SquaredTensor& tensor) {
+    return Blocks(tensor.n, kSquaresBlock * kSquaresWarps);
+  };
   const auto put = [](const SquaredTensor& tensor, int t, SquaredList* list) {
+    list->n[t] = tensor.n;
     list->values[t] = tensor.values;
     list->sums[t] = tensor.sums;
     return Aligned(tensor.values);
   };
-  ForLists<SquaredList>(tensors, kSquaresBlock * kSquaresWarps, put,
-                        [&](const SquaredList& list, unsigned blocks, bool aligned) {
-                          Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
-                                 aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>,
-                                 list, kSquaresBlock);
-                        });
+  ForLists<SquaredList>(
+      tensors, blocks_of, put, [&](const SquaredList& list, unsigned blocks, bool aligned) {
+        Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
+               aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, list, kSquaresBlock);
+      });
 }
 
 void AddInGroups(Stream stream, absl::Span<const GroupedSum> rows) {

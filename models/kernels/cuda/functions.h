@@ -69,6 +69,8 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void
              const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 
+void ColumnSums(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                void* workspace);
 void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add);
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors);
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
@@ -81,12 +83,15 @@ void Copy(Stream, void* to, const void* from, size_t bytes);
 // to[n] in bf16 = from[n], to nearest even.
 void ToBFloat16(Stream, int64_t n, const float* from, void* to);
 
-// sums[columns] (+)= the column sums of x[rows, columns], in an order that the shape decides.
-void ColumnSums(Stream, DType dtype, int64_t rows, int64_t columns, const void* x, float* sums,
-                bool accumulate, void* workspace);
-// sums[columns] (+)= the column sums of parts[count, columns].
-void AddParts(Stream, int64_t count, int64_t columns, const float* parts, float* sums,
-              bool accumulate);
+// parts[count, columns], and where the sums down their columns go.
+struct SummedParts {
+  int64_t count = 0;
+  int64_t columns = 0;
+  const float* parts = nullptr;
+  float* sums = nullptr;
+};
+// Each one's sums (+)= the sums down its columns.
+void AddParts(Stream, absl::Span<const SummedParts> tensors, bool accumulate);
 
 }  // namespace sluice::cuda
 

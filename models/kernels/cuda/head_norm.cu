@@ -72,7 +72,9 @@ void RmsNormRopeBackward(Stream stream, const RopeShape& shape, float gain_offse
              HeadNormBackwardKernel<whole.value, T>, Shift(shape.width), each, to);
     });
   }
-  if (partial != nullptr) AddParts(stream, blocks, shape.width, parts, partial, false);
+  if (partial == nullptr) return;
+  const SummedParts sum = {blocks, shape.width, parts, partial};
+  AddParts(stream, {&sum, 1}, /*accumulate=*/false);
 }
 
 }  // namespace sluice::cuda

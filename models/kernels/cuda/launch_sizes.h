@@ -102,6 +102,7 @@ inline int64_t HashBlocks(int64_t bytes) {
 constexpr int kOptimizerTensors = 64;  // fits into 4 KiB
 constexpr int kSquaredTensors = 128;   // likewise
 constexpr int kAddedTensors = 128;     // likewise
+constexpr int kSummedTensors = 16;     // of column_sums: a layer has few
 constexpr int kListedRows = 64;        // of add_in_groups; the number that fits well
 constexpr int kListedHashes = 64;      // tensors
 constexpr int kListedPairs = 256;      // frequencies of rotary positions: 1 KiB

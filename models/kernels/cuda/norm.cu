@@ -88,7 +88,8 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
     });
   }
   if (partial == nullptr) return;
-  AddParts(stream, blocks, kNormSums<kCentered> * dim, parts, partial, false);
+  const SummedParts sum = {blocks, kNormSums<kCentered> * dim, parts, partial};
+  AddParts(stream, {&sum, 1}, /*accumulate=*/false);
 }
 
 }  // namespace

@@ -12,7 +12,11 @@ namespace {
 template <class Update, class Decay>
 void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Update& update,
            const Decay& decay) {
+  const auto blocks_of = [](const OptimizerTensor& tensor) {
+    return Blocks(tensor.n, kOptimizerValues);
+  };
   const auto put = [&](const OptimizerTensor& tensor, int t, TensorList* list) {
+    list->n[t] = tensor.n;
     list->weight[t] = tensor.weight;
     list->low_halves[t] = tensor.low_halves;
     list->gradient[t] = tensor.gradient;
@@ -23,7 +27,7 @@ void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Updat
                    tensor.moment2);
   };
   ForLists<TensorList>(
-      tensors, kOptimizerValues, put, [&](const TensorList& list, unsigned blocks, bool aligned) {
+      tensors, blocks_of, put, [&](const TensorList& list, unsigned blocks, bool aligned) {
         Launch("optimizer", stream, blocks, kOptimizerThreads,
                aligned ? OptimizerKernel<true, Update> : OptimizerKernel<false, Update>, list,
                update);

@@ -38,6 +38,8 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .soft_cap = SoftCap,
       .dropout = Dropout,
       .scale = Scale,
+      .column_sums = ColumnSums,
+      .column_sums_workspace = ColumnSumsWorkspace,
       .accumulate = Accumulate,
       .block_squares = BlockSquares,
       .add_in_groups = AddInGroups,

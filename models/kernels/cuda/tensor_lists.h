@@ -10,11 +10,11 @@
 namespace sluice::cuda {
 
 // Many tensors in few launches: calls launch(list, blocks, aligned) for as many tensors at a time as
-// a List has room for, those without values left out. A block has `block_values` of one tensor, which
-// ListedTensor (vector.cuh) finds. put(tensor, t, &list) writes what the List has beside n and
+// a List has room for. blocks_of(tensor) are those of one, which ListedTensor (vector.cuh) finds;
+// tensors without any are left out. put(tensor, t, &list) writes what the List has beside
 // first_block, and says whether the tensor is aligned.
-template <class List, class Tensor, class Put, class LaunchList>
-void ForLists(absl::Span<const Tensor> tensors, int64_t block_values, const Put& put,
+template <class List, class Tensor, class BlocksOf, class Put, class LaunchList>
+void ForLists(absl::Span<const Tensor> tensors, const BlocksOf& blocks_of, const Put& put,
               const LaunchList& launch) {
   List list;
   list.count = 0;
@@ -27,12 +27,12 @@ void ForLists(absl::Span<const Tensor> tensors, int64_t block_values, const Put&
     aligned = true;
   };
   for (const Tensor& tensor : tensors) {
-    if (tensor.n == 0) continue;
-    if (list.count == static_cast<int>(std::size(list.n))) finish();
+    const unsigned more = blocks_of(tensor);
+    if (more == 0) continue;
+    if (list.count == static_cast<int>(std::size(list.first_block))) finish();
     const int t = list.count++;
-    list.n[t] = tensor.n;
     list.first_block[t] = blocks;
-    blocks += Blocks(tensor.n, block_values);
+    blocks += more;
     aligned = put(tensor, t, &list) && aligned;
   }
   finish();

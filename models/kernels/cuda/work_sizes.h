@@ -27,13 +27,17 @@ inline size_t PackedBytes(const LinearShape& shape) {
   return PackedWeightBytes(shape) + bias;
 }
 
-// Of column sums: one row for each chunk of rows.
-inline size_t ColumnSumsWorkspace(int64_t rows, int64_t columns) {
-  return WorkBytes(FloatBytes(CeilDiv(rows, ColumnChunkRows(rows, columns)) * columns));
+// Of column sums, one tensor after the other: one row for each chunk of rows.
+inline int64_t ColumnChunks(const SummedColumns& tensor) {
+  return CeilDiv(tensor.rows, ColumnChunkRows(tensor.rows, tensor.columns));
 }
-// Of a Linear's weight gradients: the product's, then that of the bias.
-inline size_t WeightGradWorkspace(const LinearShape& shape) {
-  return kMatmulWorkspace + (shape.bias ? ColumnSumsWorkspace(shape.rows, shape.out) : 0);
+inline size_t ColumnPartsBytes(const SummedColumns& tensor) {
+  return WorkBytes(FloatBytes(ColumnChunks(tensor) * tensor.columns));
+}
+inline size_t ColumnSumsWorkspace(absl::Span<const SummedColumns> tensors) {
+  size_t bytes = 0;
+  for (const SummedColumns& tensor : tensors) bytes += ColumnPartsBytes(tensor);
+  return bytes;
 }
 
 // Of attention's backward pass: the statistics of all queries, padded to whole tiles.

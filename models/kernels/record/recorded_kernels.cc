@@ -11,25 +11,6 @@ namespace sluice {
 namespace record {
 namespace {
 
-// A kernel that moves so many bytes of each value of these tensors, `most` of them per launch.
-template <class Tensor>
-void Listed(KernelKind kind, int most, int64_t value_bytes, absl::Span<const Tensor> tensors) {
-  int listed = 0;
-  int64_t bytes = 0;
-  const auto launch = [&] {
-    if (listed > 0) Moves(kind, bytes);
-    listed = 0;
-    bytes = 0;
-  };
-  for (const Tensor& tensor : tensors) {
-    if (tensor.n == 0) continue;
-    if (listed == most) launch();
-    ++listed;
-    bytes += tensor.n * value_bytes;
-  }
-  launch();
-}
-
 void AttendCached(Stream, const AttentionShape& shape, int64_t, int64_t first,
                   const AttentionInput&, void*, void*, void*) {
   if (shape.seq * shape.heads == 0) return;
@@ -192,12 +173,13 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask&, const void*, co
 void Scale(Stream, DType dtype, int64_t n, float, void*) { Map(KernelKind::kScale, dtype, n, 2); }
 
 void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add) {
-  Listed(add ? KernelKind::kAddition : KernelKind::kCopy, cuda::kAddedTensors,
-         (add ? 3 : 2) * kFloat, tensors);
+  Listed(add ? KernelKind::kAddition : KernelKind::kCopy, cuda::kAddedTensors, tensors,
+         [&](const AddedTensor& tensor) { return tensor.n * (add ? 3 : 2) * kFloat; });
 }
 
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {
-  Listed(KernelKind::kBlockSquares, cuda::kSquaredTensors, kFloat, tensors);
+  Listed(KernelKind::kBlockSquares, cuda::kSquaredTensors, tensors,
+         [](const SquaredTensor& tensor) { return tensor.n * kFloat; });
 }
 
 void RmsNormRopeForward(Stream, const RopeShape& shape, float, float, const void*, const float*,
@@ -255,7 +237,8 @@ void Hash(Stream, absl::Span<const HashedTensor> tensors, uint64_t*, uint64_t*) 
 
 // A weight, its gradient, and `moments`: all but the gradient are written, too.
 void Update(absl::Span<const OptimizerTensor> tensors, int moments) {
-  Listed(KernelKind::kOptimizer, cuda::kOptimizerTensors, kFloat * (3 + 2 * moments), tensors);
+  Listed(KernelKind::kOptimizer, cuda::kOptimizerTensors, tensors,
+         [&](const OptimizerTensor& tensor) { return tensor.n * kFloat * (3 + 2 * moments); });
 }
 
 void AdamW(Stream, const AdamWStep&, absl::Span<const OptimizerTensor> tensors) {
@@ -304,6 +287,8 @@ constexpr Kernels Table(const char* name, decltype(Kernels::make_attention) make
       .soft_cap = record::SoftCap,
       .dropout = record::Dropout,
       .scale = record::Scale,
+      .column_sums = record::ColumnSums,
+      .column_sums_workspace = cuda::ColumnSumsWorkspace,
       .accumulate = record::Accumulate,
       .block_squares = record::BlockSquares,
       .add_in_groups = record::AddInGroups,

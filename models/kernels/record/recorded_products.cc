@@ -21,7 +21,7 @@ class RecordedLinear : public Linear {
   size_t packed_bytes() const override { return cuda::PackedBytes(shape_); }
   size_t forward_workspace() const override { return cuda::kMatmulWorkspace; }
   size_t input_grad_workspace() const override { return cuda::kMatmulWorkspace; }
-  size_t weight_grad_workspace() const override { return cuda::WeightGradWorkspace(shape_); }
+  size_t weight_grad_workspace() const override { return cuda::kMatmulWorkspace; }
 
   void Pack(Stream, const void*, const float*, void*) override {
     if (cuda::CopiesWeight(shape_)) RoundToBFloat16(padded_weights());
@@ -51,13 +51,10 @@ class RecordedLinear : public Linear {
     ActivationBackward(shape_.dtype, shape_.input_activation, n, /*in_place=*/true);
   }
 
-  void BackwardWeight(Stream, const void*, const void*, float* dw, float* db, bool accumulate,
-                      void*) override {
+  void BackwardWeight(Stream, const void*, const void*, float*, bool accumulate, void*) override {
     const int64_t first = cuda::AlignedOutputs(shape_);
-    if (dw != nullptr) WeightGrad(first, accumulate);
-    if (dw != nullptr && first < shape_.out) WeightGrad(shape_.out - first, accumulate);
-    if (db == nullptr) return;
-    ColumnSums(shape_.dtype, shape_.rows, shape_.out, accumulate);
+    WeightGrad(first, accumulate);
+    if (first < shape_.out) WeightGrad(shape_.out - first, accumulate);
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "models/kernels/record/shared_launches.h"
 
 #include "models/kernels/cuda/launch_sizes.h"
+#include "models/kernels/cuda/work_sizes.h"
 #include "models/kernels/record/launch_record.h"
 
 namespace sluice::record {
@@ -9,12 +10,17 @@ void Moves(KernelKind kind, int64_t bytes) {
   LaunchRecord::Add({.kind = kind, .bytes = static_cast<double>(bytes)});
 }
 
-void ColumnSums(DType dtype, int64_t rows, int64_t columns, bool accumulate) {
-  const int64_t chunks = cuda::CeilDiv(rows, cuda::ColumnChunkRows(rows, columns));
-  if (rows > 0 && columns > 0) {
-    Moves(KernelKind::kColumnSums, rows * columns * SizeOf(dtype) + chunks * columns * kFloat);
-  }
-  AddParts(chunks, columns, accumulate);
+void ColumnSums(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                void*) {
+  const auto parts_of = [](const SummedColumns& tensor) {
+    return cuda::ColumnChunks(tensor) * tensor.columns;
+  };
+  Listed(KernelKind::kColumnSums, cuda::kSummedTensors, tensors, [&](const SummedColumns& tensor) {
+    return tensor.rows * tensor.columns * SizeOf(dtype) + parts_of(tensor) * kFloat;
+  });
+  Listed(KernelKind::kPartSums, cuda::kSummedTensors, tensors, [&](const SummedColumns& tensor) {
+    return (parts_of(tensor) + (accumulate ? 2 : 1) * tensor.columns) * kFloat;
+  });
 }
 
 void AddParts(int64_t count, int64_t columns, bool accumulate) {

@@ -70,7 +70,7 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
   const Tensor x(shape.dtype, RandomMatrix(70, 99, 1)), dy(shape.dtype, RandomMatrix(70, 130, 2));
   Tensor y(shape.dtype, dy.size()), activated(shape.dtype, dy.size()), dx(shape.dtype, x.size());
   Tensor weight(DType::kFloat32, RandomMatrix(99, 130, 3)), dw(DType::kFloat32, weight.size());
-  Tensor bias(DType::kFloat32, RandomValues(130, 4)), db(DType::kFloat32, bias.size());
+  Tensor bias(DType::kFloat32, RandomValues(130, 4));
   Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
   Workspace input_grad(linear->input_grad_workspace()),
       weight_grad(linear->weight_grad_workspace());
@@ -88,8 +88,7 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
   });
   for (const bool accumulate : {false, true}) {
     ExpectBookkeeping(accumulate ? "BackwardWeight, accumulating" : "BackwardWeight", [&] {
-      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
-                             weight_grad.data());
+      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), accumulate, weight_grad.data());
     });
   }
 }
@@ -161,6 +160,8 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   ExpectNone("sums", [&] {
     const AddedTensor added = {kN, a.floats(), b.floats()};
     k.accumulate({}, {&added, 1}, true);
+    const SummedColumns columns = {kRows, kDim, x.data(), b.floats()};
+    k.column_sums({}, dtype, {&columns, 1}, true, nullptr);
     const SquaredTensor gradient = {kN, a.floats(), &squares};
     k.block_squares({}, {&gradient, 1});
     const GroupedSum row = {.n = 1, .values = &squares, .sums = sums};

@@ -27,7 +27,6 @@ struct LinearRun {
     Tensor y(shape.dtype, dy.size());
     Tensor dx(shape.dtype, x.ToValues());  // read where a gradient is added to it
     Tensor dw(DType::kFloat32, weight.size());
-    Tensor db(DType::kFloat32, bias.size());
     Workspace packed(linear->packed_bytes());
     Workspace forward(linear->forward_workspace());
     Workspace input_grad(linear->input_grad_workspace());
@@ -39,10 +38,9 @@ struct LinearRun {
                           input_grad.data());
     for (const bool accumulate : {false, true}) {
       weight_grad.Poison();
-      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
-                             weight_grad.data());
+      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), accumulate, weight_grad.data());
     }
-    return {y.Bits(), dx.Bits(), dw.Bits(), db.Bits()};
+    return {y.Bits(), dx.Bits(), dw.Bits()};
   }
   Bits RunNew() { return Run(CpuKernels().make_linear(shape).get()); }
 

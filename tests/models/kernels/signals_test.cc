@@ -36,7 +36,6 @@ class Products {
         y_(DType::kFloat32, dy_.size()),
         dx_(DType::kFloat32, x_.size()),
         dw_(DType::kFloat32, weight_.size()),
-        db_(DType::kFloat32, bias_.size()),
         packed_(linear_->packed_bytes()),
         forward_(linear_->forward_workspace()),
         input_grad_(linear_->input_grad_workspace()),
@@ -49,8 +48,7 @@ class Products {
                      y_.data(), nullptr, forward_.data());
     linear_->BackwardInput({}, dy_.data(), weight_.floats(), packed_.data(), x_.data(), dx_.data(),
                            input_grad_.data());
-    linear_->BackwardWeight({}, x_.data(), dy_.data(), dw_.floats(), db_.floats(), false,
-                            weight_grad_.data());
+    linear_->BackwardWeight({}, x_.data(), dy_.data(), dw_.floats(), false, weight_grad_.data());
     std::vector<float> all(y_.floats(), y_.floats() + y_.size());
     all.insert(all.end(), dx_.floats(), dx_.floats() + dx_.size());
     all.insert(all.end(), dw_.floats(), dw_.floats() + dw_.size());
@@ -60,7 +58,7 @@ class Products {
  private:
   const std::unique_ptr<Linear> linear_;
   const Tensor x_, dy_;
-  Tensor weight_, bias_, y_, dx_, dw_, db_;
+  Tensor weight_, bias_, y_, dx_, dw_;
   Workspace packed_, forward_, input_grad_, weight_grad_;
 };
 

@@ -196,8 +196,13 @@ Bits RunSums(DType dtype) {
     kernels.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, 17, kDim, 23, 17, 1.5f,
                                dy.data(), dwte.floats(), dwpe.floats(), accumulate, nullptr);
   }
+  Tensor sums = Empty(DType::kFloat32, kDim);
+  const SummedColumns summed = {kRows, kDim, dy.data(), sums.floats()};
+  for (const bool accumulate : {false, true}) {
+    kernels.column_sums({}, dtype, {&summed, 1}, accumulate, nullptr);
+  }
   return {y.Bits(), std::vector<char>(bytes, bytes + squares.size() * sizeof(double)), dwte.Bits(),
-          dwpe.Bits()};
+          dwpe.Bits(), sums.Bits()};
 }
 
 Bits RunOptimizers(DType) {

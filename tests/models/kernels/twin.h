@@ -62,9 +62,9 @@ Attended Attend(const AttentionShape& shape, const QueriesKeysValues& in,
 QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysValues& in,
                                  const Values& dout, const Starts& starts = {});
 
-// table[entry of the row, :] += scale * row, in fp32: the rows of an entry in their order, where
-// entries lie within one window of so many rows in the order of entries, else the sums of its rows
-// in each window. CPUs have one window.
+// table[entry of the row, :] += scale * row, in fp32. Rows are sorted by their entries, those of one
+// entry in their order, and divided into windows of so many. An entry whose rows lie in one window
+// has them added one after the other; one of several windows has the sums of its rows in each added.
 void AddRows(const std::vector<int64_t>& entries, const Values& rows, int64_t dim, float scale,
              int64_t window, std::vector<float>* table);
 

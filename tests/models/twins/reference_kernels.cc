@@ -185,6 +185,23 @@ void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
   for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, double{factor} * Get(dtype, x, i));
 }
 
+// As those of products (reference_products.cc).
+constexpr size_t kColumnsWorkspace = 448;
+
+size_t ColumnSumsWorkspace(absl::Span<const SummedColumns>) { return kColumnsWorkspace; }
+
+void ColumnSums(Stream, DType dtype, absl::Span<const SummedColumns> tensors, bool accumulate,
+                void* workspace) {
+  Poison(workspace, kColumnsWorkspace);
+  for (const SummedColumns& tensor : tensors) {
+    for (int64_t i = 0; i < tensor.columns; ++i) {
+      double sum = 0;
+      for (int64_t r = 0; r < tensor.rows; ++r) sum += Get(dtype, tensor.x, r * tensor.columns + i);
+      Add(&tensor.sums[i], sum, accumulate);
+    }
+  }
+}
+
 void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add) {
   for (const AddedTensor& tensor : tensors) {
     for (int64_t i = 0; i < tensor.n; ++i) Add(&tensor.sums[i], tensor.values[i], add);
@@ -350,6 +367,8 @@ const Kernels& ReferenceKernels() {
       .soft_cap = reference::SoftCap,
       .dropout = reference::Dropout,
       .scale = reference::Scale,
+      .column_sums = reference::ColumnSums,
+      .column_sums_workspace = reference::ColumnSumsWorkspace,
       .accumulate = reference::Accumulate,
       .block_squares = reference::BlockSquares,
       .add_in_groups = reference::AddInGroups,

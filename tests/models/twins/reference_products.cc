@@ -59,21 +59,16 @@ class PlainLinear : public Linear {
     }
   }
 
-  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, bool accumulate,
                       void* workspace) override {
     Poison(workspace, kWeightWorkspace);
-    const auto add = [accumulate](float* target, double sum) {
-      *target = accumulate ? *target + static_cast<float>(sum) : static_cast<float>(sum);
-    };
     for (int64_t o = 0; o < shape_.out; ++o) {
-      for (int64_t i = 0; i < shape_.in && dw != nullptr; ++i) {
+      for (int64_t i = 0; i < shape_.in; ++i) {
         double sum = 0;
         for (int64_t r = 0; r < shape_.rows; ++r) sum += X(x, r, i) * Y(dy, r, o);
-        add(&dw[WeightIndex(i, o)], sum);
+        float& target = dw[WeightIndex(i, o)];
+        target = accumulate ? target + static_cast<float>(sum) : static_cast<float>(sum);
       }
-      double sum = 0;
-      for (int64_t r = 0; r < shape_.rows; ++r) sum += Y(dy, r, o);
-      if (db != nullptr) add(&db[o], sum);
     }
   }
 

@@ -31,7 +31,7 @@ class CudaLinear : public Linear {
   size_t packed_bytes() const override { return PackedBytes(shape_); }
   size_t forward_workspace() const override { return kMatmulWorkspace; }
   size_t input_grad_workspace() const override { return kMatmulWorkspace; }
-  size_t weight_grad_workspace() const override { return WeightGradWorkspace(shape_); }
+  size_t weight_grad_workspace() const override { return kMatmulWorkspace; }
 
   void Pack(Stream stream, const void* weight, const float* bias, void* packed) override {
     Rehearse(stream);
@@ -73,21 +73,15 @@ class CudaLinear : public Linear {
                        input_before_activation, dx, dx);
   }
 
-  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
-                      bool accumulate, void* workspace) override {
-    if (dw != nullptr) {
-      Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
-      NoteCudaFailure(product.Run(stream, WeightGradTensors(x, dy, dw), workspace));
-    }
-    if (dw != nullptr && last_outputs() > 0) {
-      Matmul& product = accumulate ? last_weight_grad_accumulate_ : last_weight_grad_;
-      const int64_t first = AlignedOutputs(shape_);
-      NoteCudaFailure(product.Run(
-          stream, WeightGradTensors(x, At(dy, first), dw + first * shape_.in), workspace));
-    }
-    if (db == nullptr) return;
-    ColumnSums(stream, shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate,
-               Behind(workspace));
+  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, bool accumulate,
+                      void* workspace) override {
+    Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
+    NoteCudaFailure(product.Run(stream, WeightGradTensors(x, dy, dw), workspace));
+    if (last_outputs() == 0) return;
+    Matmul& last = accumulate ? last_weight_grad_accumulate_ : last_weight_grad_;
+    const int64_t first = AlignedOutputs(shape_);
+    NoteCudaFailure(
+        last.Run(stream, WeightGradTensors(x, At(dy, first), dw + first * shape_.in), workspace));
   }
 
  private:
@@ -143,11 +137,6 @@ class CudaLinear : public Linear {
       last_weight_grad_accumulate_.Rehearse(stream);
     }
     if (FusesGelu(shape_)) input_grad_gelu_.Rehearse(stream);
-  }
-
-  // The part of a work area behind the part that the product may use.
-  static void* Behind(void* workspace) {
-    return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
   }
 
   // Element i of a tensor of the products' type.

@@ -21,7 +21,7 @@ Bits RunLinear(const LinearShape& shape) {
   Tensor bias(DType::kFloat32, RandomMatrix(1, shape.out, 3));
   const Tensor dy(shape.dtype, RandomMatrix(shape.rows, shape.out, 4));
   Tensor y(shape.dtype, dy.size()), activated(shape.dtype, dy.size()), dx(shape.dtype, x.size());
-  Tensor dw(DType::kFloat32, weight.size()), db(DType::kFloat32, bias.size());
+  Tensor dw(DType::kFloat32, weight.size());
   Workspace packed(linear->packed_bytes());
   Workspace forward(linear->forward_workspace());
   Workspace input_grad(linear->input_grad_workspace());
@@ -32,10 +32,9 @@ Bits RunLinear(const LinearShape& shape) {
   linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), x.data(), dx.data(),
                         input_grad.data());
   for (const bool accumulate : {false, true}) {
-    linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
-                           weight_grad.data());
+    linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), accumulate, weight_grad.data());
   }
-  return {y.Bits(), activated.Bits(), dx.Bits(), dw.Bits(), db.Bits()};
+  return {y.Bits(), activated.Bits(), dx.Bits(), dw.Bits()};
 }
 
 // Copies that keep the memory busy while something else runs.
@@ -106,6 +105,10 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     Workspace embedding(k.embedding_backward_workspace(kRows, kDim));
     k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
                          dy.data(), dwte.floats(), dwpe.floats(), false, embedding.data());
+    Tensor of_columns(DType::kFloat32, size_t{kDim});
+    const SummedColumns summed = {kRows, kDim, dy.data(), of_columns.floats()};
+    Workspace parts(k.column_sums_workspace({&summed, 1}));
+    k.column_sums({}, dtype, {&summed, 1}, false, parts.data());
     const RopeShape heads = {
         .rows = kRows, .seq = kRows, .heads = 6, .width = kDim / 6, .stride = kDim, .dtype = dtype};
     Tensor turned(dtype, x.size()), turned_dx(dtype, x.size()), turned_dy(dtype, dy.ToValues());
@@ -118,11 +121,12 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
                              of_heads.floats(), angles.floats(), nullptr, turned_dx.data(),
                              head_partial.floats(), of_head_norm.data());
     const char* const bytes = reinterpret_cast<const char*>(loss.data());
-    return Bits{
-        turned.Bits(), turned_dx.Bits(), head_partial.Bits(), y.Bits(),
-        mean.Bits(),   rstd.Bits(),      dx.Bits(),           partial.Bits(),
-        dwte.Bits(),   dwpe.Bits(),      logits.Bits(),       {bytes, bytes + sizeof(double)},
-        rms_y.Bits(),  rrms.Bits(),      rms_dx.Bits(),       rms_partial.Bits()};
+    return Bits{turned.Bits(),      turned_dx.Bits(), head_partial.Bits(),
+                y.Bits(),           mean.Bits(),      rstd.Bits(),
+                dx.Bits(),          partial.Bits(),   dwte.Bits(),
+                dwpe.Bits(),        logits.Bits(),    {bytes, bytes + sizeof(double)},
+                rms_y.Bits(),       rrms.Bits(),      rms_dx.Bits(),
+                rms_partial.Bits(), of_columns.Bits()};
   };
   const Bits alone = run();
   const Busy busy;

@@ -42,9 +42,9 @@ class FinishedLinear : public Linear {
     linear_->BackwardInput(GpuStream(), dy, weight, packed, input_before_activation, dx, workspace);
     FinishOnGpu(GpuStream());
   }
-  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, bool accumulate,
                       void* workspace) override {
-    linear_->BackwardWeight(GpuStream(), x, dy, dw, db, accumulate, workspace);
+    linear_->BackwardWeight(GpuStream(), x, dy, dw, accumulate, workspace);
     FinishOnGpu(GpuStream());
   }
 
@@ -78,6 +78,7 @@ Kernels MakeTable() {
   table.soft_cap = Finished<&Kernels::soft_cap>::Call;
   table.dropout = Finished<&Kernels::dropout>::Call;
   table.scale = Finished<&Kernels::scale>::Call;
+  table.column_sums = Finished<&Kernels::column_sums>::Call;
   table.accumulate = Finished<&Kernels::accumulate>::Call;
   table.block_squares = Finished<&Kernels::block_squares>::Call;
   table.add_in_groups = Finished<&Kernels::add_in_groups>::Call;

@@ -25,8 +25,12 @@ TEST(CudaPlanningTest, WorkAreasFollowFromTheShape) {
     const size_t product = linear->input_grad_workspace();
     EXPECT_GE(product, size_t{32} << 20);
     EXPECT_EQ(linear->forward_workspace(), product);
-    EXPECT_EQ(linear->weight_grad_workspace(), product + 50'432) << "63 parts of column sums";
+    EXPECT_EQ(linear->weight_grad_workspace(), product);
   }
+  const SummedColumns bias = {.rows = 1000, .columns = 200};
+  const std::vector<SummedColumns> two = {bias, {.rows = 10, .columns = 8}};
+  EXPECT_EQ(k.column_sums_workspace({&bias, 1}), size_t{50'432}) << "63 parts of 200 sums";
+  EXPECT_EQ(k.column_sums_workspace(two), size_t{50'432 + 64});
   const auto padded = k.make_linear({.rows = 1000,
                                      .in = 96,
                                      .out = 200,

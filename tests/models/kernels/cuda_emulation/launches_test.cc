@@ -116,6 +116,19 @@ TEST_F(LaunchesTest, OfMaps) {
   }
 }
 
+TEST_F(LaunchesTest, OfColumnSums) {
+  for (const size_t count : {1, 16, 17}) {  // of the latter, one launch has no room for all
+    for (const int64_t rows : {0, 100}) {
+      for (const int64_t columns : {0, 40}) {
+        ExpectSame("column sums", [&](const Kernels& k) {
+          const std::vector<SummedColumns> tensors(count, {rows, columns, In(), Out<float>()});
+          k.column_sums({}, kBF16, tensors, true, Out());
+        });
+      }
+    }
+  }
+}
+
 TEST_F(LaunchesTest, OfRotaryPositions) {
   for (const int64_t pairs : {32, 300}) {  // of the latter, one launch has no room for all
     ExpectSame("table",
@@ -221,9 +234,7 @@ TEST_F(LaunchesTest, OfAStepsEnd) {
 
 TEST_F(LaunchesTest, OfWhatProductsAreMadeOf) {
   const int before = emulation::LaunchesSeen();
-  cuda::ColumnSums({}, kBF16, 100, 40, In(), Out<float>(), true, Out());
   cuda::ToBFloat16({}, 100, In<float>(), Out());
-  record::ColumnSums(kBF16, 100, 40, true);
   record::RoundToBFloat16(100);
   EXPECT_EQ(Recorded(), emulation::LaunchesSeen() - before);
 }
