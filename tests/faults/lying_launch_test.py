@@ -65,7 +65,8 @@ class LyingLaunchTest(unittest.TestCase):
         self.assertEqual(run.losses, losses, errors)
         for key in ('weights_hash', 'eval_loss', 'final_loss'):
             self.assertEqual(run.last[key], end[key])
-        self.assertEqual(len(run.named('lied')), 1, errors)
+        happened = os.path.exists(self.path(f'fault-{self.faults}'))
+        self.assertEqual(len(run.named('lied')), 1, f'{errors}; the fault happened: {happened}; {run.events}')
         lied = run.named('lied')[0]
         self.assertIn(f'rank {lied["rank"]} ', errors)
         self.assertIn(f'computes wrong, as the audit of step {lied["step"]}', errors)
