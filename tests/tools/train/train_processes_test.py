@@ -34,7 +34,8 @@ from gpu_check.training import free_port  # noqa: E402
 WORDS = pathlib.Path(__file__).resolve().parents[2] / 'models/tokens/fixtures/llama2.json'  # 430 of them
 OPTIONS = None
 MPIRUN = shutil.which('mpirun')
-MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
+# Other tests run beside: ranks that are pinned to the same cores as theirs would wait for each other.
+MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4', '--no-pin']
 PATIENCE = 180  # seconds within which every run ends, even on a slow machine
 SILENCE = 420  # seconds after which a case that starts nothing new says where it waits, and ends
 
