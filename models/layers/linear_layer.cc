@@ -132,7 +132,7 @@ void LinearLayer::AddBiasGradients(const LayerCall& call, const WeightPass& pass
 }
 
 size_t LinearLayer::bias_workspace() const {
-  std::vector<SummedColumns> biases;
+  SummedBiases biases;
   for (const std::unique_ptr<Map>& map : maps_) {
     if (!map->bias_frozen_) biases.push_back(map->bias_of_);
   }

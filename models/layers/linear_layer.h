@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "models/layers/adapter.h"
 #include "models/layers/layer_base.h"
 
@@ -29,11 +30,12 @@ class LinearLayer : public LayerBase {
  public:
   void Pack(const LayerCall& call) override;
 
+  using SummedBiases = absl::InlinedVector<SummedColumns, 8>;  // a block has seven maps at most
   // What the maps of one W share: its work area, and the biases whose gradients are still to be
   // taken, all at once (AddBiasGradients).
   struct WeightPass {
     void* workspace = nullptr;
-    std::vector<SummedColumns> biases;
+    SummedBiases biases;
   };
 
   class Map {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
+
 namespace sluice {
 
 void Norm::Forward(const LayerCall& call, const void* x, void* y, const void* residual) const {
@@ -58,7 +60,7 @@ float* Norm::Partial(const LayerCall& call) const {
 }
 
 void NormedLayer::AddNormGradients(const LayerCall& call) const {
-  std::vector<AddedTensor> sums;
+  absl::InlinedVector<AddedTensor, 8> sums;
   for (const PartialRow& from : partial_rows_) {
     sums.push_back({.n = from.width,
                     .values = FloatTensor(call, from.tensor) + from.row * from.width,

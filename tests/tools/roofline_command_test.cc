@@ -179,16 +179,15 @@ TEST(RooflineCommand, ThePageOfTheKernelsHasItsNumbers) {
   const std::vector<std::string>& step = rows.at("**the step**");
   EXPECT_NEAR(NumberOf(step[7]), h200["expected_seconds"].get<double>() * 1e3, 0.006);
 
-  std::vector<std::pair<std::string, std::string>> models = {
+  const std::map<std::string, std::string> models = {
       {"GPT-2 124M, 16", "gpt2 --vocab 50304 --micro-batch-size 16"},
       {"GPT-2 1.5B, 8", "gpt2-xl --vocab 50304 --micro-batch-size 8"},
       {"Qwen3-0.6B, 16", "qwen3-0.6b --seq 1024 --micro-batch-size 16"}};
-  for (size_t i = 0; i < 3; ++i) {
-    const auto& [name, model] = models[i];
-    models.emplace_back(absl::StrCat(name, ", cuDNN's attention"),
-                        absl::StrCat(model, " --attention cudnn"));
-  }
+  std::map<std::string, std::string> runs = models;
   for (const auto& [name, model] : models) {
+    runs[name + ", cuDNN's attention"] = model + " --attention cudnn";
+  }
+  for (const auto& [name, model] : runs) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(rows.contains(name));
     for (size_t device = 0; device < 3; ++device) {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "models/kernels/cuda/column_sums.cuh"
 #include "models/kernels/cuda/dispatch.h"
 #include "models/kernels/cuda/functions.h"
@@ -21,8 +21,8 @@ struct ChunkedColumns {
 
 void ColumnSums(Stream stream, DType dtype, absl::Span<const SummedColumns> tensors,
                 bool accumulate, void* workspace) {
-  std::vector<ChunkedColumns> chunked;
-  std::vector<SummedParts> parts;
+  absl::InlinedVector<ChunkedColumns, kSummedTensors> chunked;
+  absl::InlinedVector<SummedParts, kSummedTensors> parts;
   auto* next = static_cast<std::byte*>(workspace);
   for (const SummedColumns& tensor : tensors) {
     auto* const to = reinterpret_cast<float*>(next);

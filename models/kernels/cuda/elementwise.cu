@@ -8,19 +8,28 @@
 
 namespace sluice::cuda {
 
+namespace {
+
+template <class Tensor, class Sum>
+void PutFlat(const Tensor& tensor, int t, FlatList<Sum>* list) {
+  list->n[t] = tensor.n;
+  list->values[t] = tensor.values;
+  list->sums[t] = tensor.sums;
+}
+
+}  // namespace
+
 void Accumulate(Stream stream, absl::Span<const AddedTensor> tensors, bool add) {
   const auto blocks_of = [](const AddedTensor& tensor) { return Blocks(tensor.n, kAddedValues); };
-  const auto put = [](const AddedTensor& tensor, int t, AddedList* list) {
-    list->n[t] = tensor.n;
-    list->values[t] = tensor.values;
-    list->sums[t] = tensor.sums;
+  const auto put = [](const AddedTensor& tensor, int t, FlatList<float>* list) {
+    PutFlat(tensor, t, list);
     return Aligned(tensor.values, tensor.sums);
   };
-  ForLists<AddedList>(tensors, blocks_of, put,
-                      [&](const AddedList& list, unsigned blocks, bool aligned) {
-                        Launch("accumulate", stream, blocks, kFlatThreads,
-                               aligned ? AddKernel<true> : AddKernel<false>, list, add);
-                      });
+  ForLists<FlatList<float>>(tensors, blocks_of, put,
+                            [&](const FlatList<float>& list, unsigned blocks, bool aligned) {
+                              Launch("accumulate", stream, blocks, kFlatThreads,
+                                     aligned ? AddKernel<true> : AddKernel<false>, list, add);
+                            });
 }
 
 void Dropout(Stream stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
@@ -55,14 +64,12 @@ void BlockSquares(Stream stream, absl::Span<const SquaredTensor> tensors) {
   const auto blocks_of = [](const SquaredTensor& tensor) {
     return Blocks(tensor.n, kSquaresBlock * kSquaresWarps);
   };
-  const auto put = [](const SquaredTensor& tensor, int t, SquaredList* list) {
-    list->n[t] = tensor.n;
-    list->values[t] = tensor.values;
-    list->sums[t] = tensor.sums;
+  const auto put = [](const SquaredTensor& tensor, int t, FlatList<double>* list) {
+    PutFlat(tensor, t, list);
     return Aligned(tensor.values);
   };
-  ForLists<SquaredList>(
-      tensors, blocks_of, put, [&](const SquaredList& list, unsigned blocks, bool aligned) {
+  ForLists<FlatList<double>>(
+      tensors, blocks_of, put, [&](const FlatList<double>& list, unsigned blocks, bool aligned) {
         Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
                aligned ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, list, kSquaresBlock);
       });

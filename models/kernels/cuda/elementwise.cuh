@@ -15,20 +15,23 @@ __device__ inline int64_t FlatStart() {
   return (static_cast<int64_t>(blockIdx.x) * kFlatThreads + threadIdx.x) * kN;
 }
 
-constexpr int64_t kAddedValues = kFlatThreads * kFloatPart;  // of a block
-struct AddedList {
-  const float* values[kAddedTensors];
-  float* sums[kAddedTensors];
-  int64_t n[kAddedTensors];
-  unsigned first_block[kAddedTensors];
+// Flat tensors of fp32 values, and where their sums go.
+template <class Sum>
+struct FlatList {
+  const float* values[kFlatTensors];
+  Sum* sums[kFlatTensors];
+  int64_t n[kFlatTensors];
+  unsigned first_block[kFlatTensors];
   int count;
 };
-static_assert(sizeof(AddedList) <= 4000);
+static_assert(sizeof(FlatList<double>) <= 4000);
+
+constexpr int64_t kAddedValues = kFlatThreads * kFloatPart;  // of a block
 
 // Each tensor's sums (+)= its values.
 template <bool kAligned>
 __global__ void __launch_bounds__(kFlatThreads)
-    AddKernel(const __grid_constant__ AddedList list, bool add) {
+    AddKernel(const __grid_constant__ FlatList<float> list, bool add) {
   const int t = ListedTensor(list.first_block, list.count);
   const int64_t n = list.n[t];
   const int64_t first = static_cast<int64_t>(blockIdx.x - list.first_block[t]) * kAddedValues +
@@ -87,19 +90,10 @@ __global__ void __launch_bounds__(kFlatThreads)
 }
 
 constexpr int kSquaresWarps = 8;
-struct SquaredList {
-  const float* values[kSquaredTensors];
-  double* sums[kSquaredTensors];
-  int64_t n[kSquaredTensors];
-  unsigned first_block[kSquaredTensors];
-  int count;
-};
-static_assert(sizeof(SquaredList) <= 4000);
-
 // A warp takes a block of kSquaresBlock values of one of the tensors.
 template <bool kAligned>
 __global__ void __launch_bounds__(kSquaresWarps* kWarp)
-    BlockSquaresKernel(const __grid_constant__ SquaredList list, int64_t block_size) {
+    BlockSquaresKernel(const __grid_constant__ FlatList<double> list, int64_t block_size) {
   const int t = ListedTensor(list.first_block, list.count);
   const int64_t n = list.n[t];
   const float* const x = list.values[t];

@@ -69,7 +69,8 @@ inline int64_t HeadBlockRows(int64_t heads, int64_t width) {
 // Rows that one launch of the embedding's backward pass sorts at once; merges double them.
 constexpr int kSortThreads = 512;
 constexpr int kSortTile = 2 * kSortThreads;
-// Sorted rows that a block adds: few, as it waits for one part of them after the other.
+// Sorted rows that one block of the embedding's backward pass adds. Few, since it reads them a part
+// at a time, and waits for each part.
 constexpr int kRowWindow = 32;
 
 // Of cross-entropy. Shared memory for a row's whole parts, wherever the row begins in the first
@@ -100,8 +101,7 @@ inline int64_t HashBlocks(int64_t bytes) {
 
 // What one launch is told of in its parameters, at most.
 constexpr int kOptimizerTensors = 64;  // fits into 4 KiB
-constexpr int kSquaredTensors = 128;   // likewise
-constexpr int kAddedTensors = 128;     // likewise
+constexpr int kFlatTensors = 128;      // likewise, of accumulate and of block_squares
 constexpr int kSummedTensors = 16;     // of column_sums: a layer has few
 constexpr int kListedRows = 64;        // of add_in_groups; the number that fits well
 constexpr int kListedHashes = 64;      // tensors

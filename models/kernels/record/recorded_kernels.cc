@@ -173,12 +173,12 @@ void Dropout(Stream, DType dtype, int64_t n, const DropoutMask&, const void*, co
 void Scale(Stream, DType dtype, int64_t n, float, void*) { Map(KernelKind::kScale, dtype, n, 2); }
 
 void Accumulate(Stream, absl::Span<const AddedTensor> tensors, bool add) {
-  Listed(add ? KernelKind::kAddition : KernelKind::kCopy, cuda::kAddedTensors, tensors,
+  Listed(add ? KernelKind::kAddition : KernelKind::kCopy, cuda::kFlatTensors, tensors,
          [&](const AddedTensor& tensor) { return tensor.n * (add ? 3 : 2) * kFloat; });
 }
 
 void BlockSquares(Stream, absl::Span<const SquaredTensor> tensors) {
-  Listed(KernelKind::kBlockSquares, cuda::kSquaredTensors, tensors,
+  Listed(KernelKind::kBlockSquares, cuda::kFlatTensors, tensors,
          [](const SquaredTensor& tensor) { return tensor.n * kFloat; });
 }
 
