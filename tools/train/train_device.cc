@@ -4,8 +4,11 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "models/kernels/kernels.h"
 #include "models/spec/units.h"
+#include "partitioner/planning/answer/head_advice.h"
 #include "pipeline/compile/replicas/tensor_edges.h"
 #include "tools/command.h"
 
@@ -31,11 +34,18 @@ absl::Status CheckDeviceMemory(const RunPlan& plan, const std::vector<int>& rank
     absl::StrAppend(&each, each.empty() ? "" : "; ", "rank ", rank, ": ", DescribeArena(memory));
   }
   if (free < 0 || bytes <= free + freed) return absl::OkStatus();
+  const RunRequest& run = plan.request;
+  const bool has_head = absl::c_any_of(
+      ranks, [&](int rank) { return plan.pipeline_rank(rank) == RankOfLayers(plan).back(); });
+  const std::string advice =
+      has_head ? HeadAdvice(run.spec, run.batch, run.dtype, run.kernels->head_limits, free + freed)
+               : "";
   return WithExitCode(
-      absl::ResourceExhaustedError(absl::StrCat(
-          device.name(), " has ", DescribeMemory(free + freed), " free and the run needs ",
-          DescribeMemory(bytes), " there (", each,
-          "); take more devices or stages, smaller micro-batches, or --recompute full")),
+      absl::ResourceExhaustedError(
+          absl::StrCat(device.name(), " has ", DescribeMemory(free + freed),
+                       " free and the run needs ", DescribeMemory(bytes), " there (", each,
+                       "); take more devices or stages, smaller micro-batches, or --recompute full",
+                       advice.empty() ? "" : ". ", advice)),
       kExitNoPlan);
 }
 

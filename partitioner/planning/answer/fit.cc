@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/head_blocks.h"
-#include "models/spec/units.h"
 #include "partitioner/planning/answer/audit_cost.h"
+#include "partitioner/planning/answer/head_advice.h"
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/race/planner.h"
@@ -20,11 +20,6 @@ namespace {
 
 // How often a plan that turns out too large is made again for less memory.
 constexpr int kMostRepairs = 8;
-
-// Logits that take less of the memory than one of so many parts are not why a plan does not fit.
-constexpr int64_t kNoticeableShare = 8;
-// Fewer rows of logits at a time would be slow.
-constexpr int64_t kFewestRows = 16;
 
 // The run that `sluice train` makes of the plan.
 RunRequest RunOf(const PlanQuestion& question, const PlanSource& source, const PlanSetting& setting,
@@ -154,8 +149,7 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
 
 absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,
                             const absl::Status& why) {
-  const DecoderConfig* const decoder = source.spec ? source.spec->decoder() : nullptr;
-  if (!absl::IsFailedPrecondition(why) || decoder == nullptr || !source.runs_here) return why;
+  if (!absl::IsFailedPrecondition(why) || !source.spec || !source.runs_here) return why;
   const auto smallest = std::min_element(joint.settings.begin(), joint.settings.end(),
                                          [](const PlanSetting& a, const PlanSetting& b) {
                                            return a.micro_batch_size < b.micro_batch_size;
@@ -163,17 +157,11 @@ absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,
   if (smallest == joint.settings.end()) return why;
   const absl::StatusOr<Machines> machines = joint.price(*smallest);
   if (!machines.ok() || !machines->memory_limit) return why;
-  const HeadLimits& limits = source.kernels->head_limits;
-  const BatchShape batch = {smallest->micro_batch_size, source.batch.seq};
-  const HeadBlocks blocks = decoder->head_blocks(batch.rows(), limits);
-  const int64_t bytes = blocks.rows * PaddedWidth(decoder->vocab, limits) * SizeOf(source.dtype);
-  const bool many = blocks.rows >= kNoticeableShare * kFewestRows;
-  if (!many || bytes < *machines->memory_limit / kNoticeableShare) return why;
-  return absl::FailedPreconditionError(absl::StrCat(
-      why.message(), ". The logits of ", blocks.rows, " tokens at a time take ",
-      FormatBytes(static_cast<double>(bytes)), " of it; with --head-rows ",
-      blocks.rows / kNoticeableShare, " they take ",
-      FormatBytes(static_cast<double>(bytes) / static_cast<double>(kNoticeableShare))));
+  const std::string advice =
+      HeadAdvice(*source.spec, {smallest->micro_batch_size, source.batch.seq}, source.dtype,
+                 source.kernels->head_limits, *machines->memory_limit);
+  if (advice.empty()) return why;
+  return absl::FailedPreconditionError(absl::StrCat(why.message(), ". ", advice));
 }
 
 }  // namespace sluice

@@ -23,8 +23,7 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
 absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
                       const JointRequest& joint, const absl::Status& why);
 
-// A FailedPrecondition for memory, with what --head-rows would save where the head's logits take
-// an eighth of it or more; any other error as it is.
+// A FailedPrecondition for memory, with HeadAdvice; any other error as it is.
 absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,
                             const absl::Status& why);
 

@@ -11,6 +11,7 @@ namespace sluice {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
@@ -89,6 +90,25 @@ TEST(RunDevices, ArenasThatDoNotFitAreNoPlan) {
   EXPECT_EQ(ExitCodeOf(status), kExitNoPlan);
   EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("rank 0: "), HasSubstr("rank 1: "),
                                        HasSubstr("parameters"), HasSubstr("within a step")));
+}
+
+TEST(CheckDeviceMemory, SaysWhatFewerLogitsAtATimeWouldSave) {
+  RunRequest request = FakeRequest({.ranks = 2});
+  request.batch = {.size = 4, .seq = 64};
+  DecoderConfig config = *request.spec.decoder();
+  config.max_seq = 64;
+  config.vocab = 4096;
+  request.spec.config = config;
+  const RunPlan plan = *CompileRun(request);
+  const auto lacks_a_byte = [&plan](int rank) {
+    const int64_t bytes = plan.arenas[static_cast<size_t>(rank)].memory.total;
+    const FakeDevice device({.memory = bytes - 1});
+    return MessageOf(CheckDeviceMemory(plan, {rank}, device));
+  };
+  EXPECT_THAT(lacks_a_byte(1),
+              HasSubstr("or --recompute full. The logits of 256 tokens at a time "
+                        "take 4.00 MiB of it; with --head-rows 32 they take 512 KiB"));
+  EXPECT_THAT(lacks_a_byte(0), EndsWith("or --recompute full"));  // has no head
 }
 
 TEST(RunDevices, WhatADeviceSaysIsPassedOn) {
