@@ -31,7 +31,7 @@ _ELSEWHERE = {
 # Flags that name what is written, and what it is: True names nothing.
 _WRITTEN = {"save": "a folder", "log": "a file", "tensorboard": "a folder", "trace": "a file"}
 # Flags that the command line may turn on where they are not given, and turns off with --no-.
-_NEGATABLE = ("pack", "cuda_graphs")
+_NEGATABLE = ("pack", "cuda_graphs", "pin")
 
 
 class Step(Record):

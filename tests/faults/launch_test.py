@@ -33,10 +33,11 @@ import googletest_cases
 OPTIONS = None
 LONG = os.environ.get('SLUICE_LONG_FAULTS') == '1'
 WORDS = pathlib.Path(__file__).resolve().parents[1] / 'models/tokens/fixtures/llama2.json'  # any text does
-PINNED = ['--data', str(WORDS), '--bytes', '--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2',
-          '--eval-micro-batches', '4', '--micro-batches', '12', '--sum-groups', '12']
+SHAPE = ['--data', str(WORDS), '--bytes', '--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2',
+         '--eval-micro-batches', '4', '--micro-batches', '12', '--sum-groups', '12']
+PINNED = [*SHAPE, '--pin']
 # Other tests run beside: ranks that are pinned to the same cores as theirs would wait for each other.
-MODEL = [*PINNED, '--no-pin']
+MODEL = [*SHAPE, '--no-pin']
 AUTO = ['--stages', 'auto', '--data-parallel', 'auto']
 QUARTER = 0.002  # seconds between a process's stops of 6 ms: it runs for a quarter of the time
 SILENCE = 420  # seconds without a line, after which a case says where it waits, and ends
@@ -349,7 +350,7 @@ class LaunchTest(unittest.TestCase):
         if OPTIONS.churn == 0:
             self.skipTest('--churn 0')
         # The ranks agree on other work after a step, and nothing else changes. Of a long test: once more where it is fast again.
-        model = [*PINNED[:3], '--layers', '10', '--dim', '48', '--heads', '2', '--seq', '32', *PINNED[11:]]
+        model = [*SHAPE[:3], '--layers', '10', '--dim', '48', '--heads', '2', '--seq', '32', *SHAPE[11:]]
         train = ['--stages', '2', '--schedule', 'auto']
         run = self.launch(['--processes', '2'], [*train, '--steps', '100000'], model)
         slow, because, ends = None, [], False
@@ -383,7 +384,7 @@ class LaunchTest(unittest.TestCase):
         if not SlowEdge.is_possible():
             self.skipTest("this machine gives nobody copies of another process's sockets")
         # Three ranks, and one of the three ways between them is slow: their order changes.
-        model = [*PINNED[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *PINNED[13:]]
+        model = [*PINNED[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *SHAPE[13:]]
         train = ['--stages', '3']
         run = self.launch(['--processes', '3'], [*train, '--steps', '100000'], model)
         edge, found, gained = None, False, None

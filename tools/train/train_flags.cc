@@ -1,11 +1,13 @@
 #include "tools/train/train_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -198,7 +200,9 @@ void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
            "Threads of each rank's kernels")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  group.AddFlag("--no-pin", flags->no_pin, "Let the operating system move ranks between cores");
+  group.AddNegatableFlag("--pin,!--no-pin", flags->pin,
+                         "Keep each rank on cores of its own where there are enough (usual, "
+                         "unless OMP_PROC_BIND is false), or let the operating system move it");
 }
 
 void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
@@ -395,6 +399,12 @@ absl::StatusOr<TracedSteps> ParseTraceSteps(const std::string& text) {
       absl::StrCat("--trace-steps ", text, ": expected a step from 1 on, or two, such as 10-20"));
 }
 
+// Whether the environment says so to OpenMP, as those say it who run several programs on one machine.
+bool OpenMpMayMoveThreads() {
+  const char* bind = std::getenv("OMP_PROC_BIND");
+  return bind != nullptr && absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(bind), "false");
+}
+
 // The values that were given, and the defaults of the others.
 void TakeHyperParameters(const TrainFlags& flags, Training* training) {
   if (flags.lr_schedule) {
@@ -458,7 +468,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
     if (!steps.ok()) return steps.status();
     options.watching.trace_steps = *steps;
   }
-  options.running.pin_threads = !flags.no_pin;
+  options.running.pin_threads = flags.pin.value_or(!OpenMpMayMoveThreads());
   if (!flags.keep.empty()) {
     const absl::StatusOr<int> keep = ParseKeep(flags.keep);
     if (!keep.ok()) return keep.status();

@@ -36,7 +36,7 @@ struct TrainFlags {
   std::string keep;
   std::string trace_steps;  // "10-20"
   std::string resume_or_start;
-  bool no_pin = false;
+  std::optional<bool> pin;
   bool no_save = false;  // its presence alone counts: no --save is taken from a file
   WorldFlags world;
 };
