@@ -12,6 +12,7 @@
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
 #include "schedules/optimise/dispatch/dispatch.h"
+#include "schedules/optimise/optimise.h"
 #include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
@@ -22,6 +23,11 @@ constexpr int kChunks = 2;
 // dispatches would take the time that a search over many settings has for all of them.
 constexpr int64_t kFewActions = 2'000;
 constexpr int64_t kManyActions = 1'000'000;
+// With more, schedules/optimise takes seconds and finds nothing faster than the rules do: none in
+// bench/plan_search, whose timetables have 50 thousand actions and more.
+constexpr int64_t kManyToOptimise = 20'000;
+// Timetables that are made with less and less memory before it is given up.
+constexpr int kMostTries = 4;
 
 bool WorthTrying(const Workload& workload) {
   const int64_t actions = int64_t{3} * kChunks * workload.devices * workload.micro_batches;
@@ -53,8 +59,8 @@ Layout Lay(const Workload& workload, const CustomOrderTrial& trial) {
   return layout;
 }
 
-Candidate Unordered(const Workload& workload, const Placement& placement) {
-  Candidate candidate{kCustomOrder, kChunks, {}, nullptr};
+Candidate Unordered(const Workload& workload, const Placement& placement, int chunks) {
+  Candidate candidate{kCustomOrder, chunks, {}, nullptr};
   candidate.timetable.placement = placement;
   candidate.timetable.micro_batches = workload.micro_batches;
   return candidate;
@@ -73,6 +79,16 @@ std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<Ra
     room.push_back(RoomInFlight(problem.machines.MemoryOf(rank), of_rank));
   }
   return room;
+}
+
+// A timetable of the problem's placement for these stages.
+OptimiseRequest Wanted(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
+  OptimiseRequest wanted;
+  wanted.placement = problem.timetable->placement;
+  wanted.micro_batches = problem.timetable->micro_batches;
+  wanted.costs = ToStepCosts(problem, stages);
+  wanted.limits.bytes = RoomOf(problem, stages);
+  return wanted;
 }
 
 // Whether the ranks have room for the micro-batches that are on their way when the busiest rank
@@ -108,15 +124,10 @@ Answer DispatchTrial(const Workload& workload, const CustomOrderLimits& limits,
   const Layout layout = Lay(workload, trial);
   if (layout.cut.partition.empty()) return answer;
   answer.assignment = {layout.cut.partition, layout.recompute};
-  answer.candidate = Unordered(workload, layout.cut.placement);
+  answer.candidate = Unordered(workload, layout.cut.placement, kChunks);
   const PartitionProblem shape = ProblemOf(workload, answer.candidate);
   const std::vector<RangeCost> stages = PriceStages(shape, answer.assignment);
-  OptimiseRequest wanted;
-  wanted.placement = layout.cut.placement;
-  wanted.micro_batches = workload.micro_batches;
-  wanted.costs = ToStepCosts(shape, stages);
-  wanted.limits.bytes = RoomOf(shape, stages);
-  absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
+  absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(Wanted(shape, stages));
   if (!problem.ok()) return answer;
   answer.problem = *std::move(problem);
   std::vector<char> prompt_weights;
@@ -144,11 +155,11 @@ size_t Fastest(const std::vector<Answer>& answers) {
 }
 
 // Nothing where it does not fit or is not below the cutoff.
-std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const Answer& answer) {
-  if (answer.schedule.value >= cutoff) return std::nullopt;
-  CustomOrder made{answer.candidate, answer.assignment, 0};
+std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const Candidate& unordered,
+                                const StageAssignment& assignment, Timetable timetable) {
+  CustomOrder made{unordered, assignment, 0};
   Candidate& candidate = made.candidate;
-  candidate.timetable = optimise::TimetableOf(answer.problem, answer.schedule.order);
+  candidate.timetable = std::move(timetable);
   candidate.timetable.name = kCustomOrder;
   candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
   const PartitionProblem problem = ProblemOf(workload, candidate);
@@ -160,6 +171,22 @@ std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const A
   return made;
 }
 
+// Whether the timetable fits into the machines' memory. Where not, lowers the limits of the ranks
+// that are over by what they are over.
+bool LimitToFit(const PartitionProblem& problem, const std::vector<RangeCost>& stages,
+                const Timetable& timetable, MemoryLimits* limits) {
+  if (!problem.machines.limits_memory()) return true;
+  const std::vector<int64_t> peaks = PeakBytes(InFlight(timetable), stages);
+  bool fits = true;
+  for (size_t rank = 0; rank < peaks.size(); ++rank) {
+    const int64_t over = peaks[rank] - problem.machines.MemoryOf(static_cast<int>(rank));
+    if (over <= 0) continue;
+    limits->bytes[rank] -= static_cast<double>(over);
+    fits = false;
+  }
+  return fits;
+}
+
 // The fastest that fits: bytes are counted more finely than the dispatcher does.
 std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
                                        std::vector<Answer> answers) {
@@ -167,8 +194,11 @@ std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
     return a.schedule.value < b.schedule.value;
   });
   for (const Answer& answer : answers) {
-    if (answer.schedule.value == optimise::kNever) break;
-    if (std::optional<CustomOrder> made = Make(workload, cutoff, answer)) return made;
+    if (answer.schedule.value >= cutoff) break;
+    std::optional<CustomOrder> made =
+        Make(workload, cutoff, answer.candidate, answer.assignment,
+             optimise::TimetableOf(answer.problem, answer.schedule.order));
+    if (made) return made;
   }
   return std::nullopt;
 }
@@ -186,6 +216,32 @@ std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
     std::move(near.begin(), near.end(), std::back_inserter(answers));
   }
   return MakeFastest(workload, limits.cutoff, std::move(answers));
+}
+
+std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candidate& candidate,
+                                           const StageAssignment& assignment,
+                                           const CustomOrderLimits& limits) {
+  const Timetable& own = candidate.timetable;
+  const int64_t actions = int64_t{3} * own.placement.stages() * own.micro_batches;
+  if (own.updates != WeightUpdates::kFlush || own.placement.copies() > 1 ||
+      actions > kManyToOptimise) {
+    return std::nullopt;
+  }
+  const Candidate unordered = Unordered(workload, own.placement, candidate.chunks);
+  const PartitionProblem shape = ProblemOf(workload, unordered);
+  const std::vector<RangeCost> stages = PriceStages(shape, assignment);
+  OptimiseRequest wanted = Wanted(shape, stages);
+  wanted.seeds = {own};
+  wanted.stop = limits.stop;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
+    // Where not even that fits, it is since bytes are counted more finely elsewhere.
+    if (!best.ok() || best->run.makespan >= limits.cutoff) return std::nullopt;
+    if (LimitToFit(shape, stages, best->table, &wanted.limits)) {
+      return Make(workload, limits.cutoff, unordered, assignment, std::move(best->table));
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace sluice

@@ -46,6 +46,14 @@ struct CustomOrderLimits {
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits = {});
 
+// Another order for the stages of a plan: that which schedules/optimise finds for their costs and
+// the memory of the devices, `candidate`'s own being its first try. `assignment` stays as it is.
+// Nothing where none that fits is below `limits.cutoff`, where the plan has more than one copy of
+// the model or updates its weights within a step, or with so many actions that it would take long.
+std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candidate& candidate,
+                                           const StageAssignment& assignment,
+                                           const CustomOrderLimits& limits);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PARTITIONER_ORDERS_CUSTOM_ORDER_H_

@@ -384,7 +384,7 @@ class LaunchTest(unittest.TestCase):
         if not SlowEdge.is_possible():
             self.skipTest("this machine gives nobody copies of another process's sockets")
         # Three ranks, and one of the three ways between them is slow: their order changes.
-        model = [*PINNED[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *SHAPE[13:]]
+        model = [*SHAPE[:3], '--layers', '6', '--dim', '64', '--heads', '2', '--seq', '64', '--micro-batch-size', '4', *SHAPE[13:]]
         train = ['--stages', '3']
         run = self.launch(['--processes', '3'], [*train, '--steps', '100000'], model)
         edge, found, gained = None, False, None

@@ -25,6 +25,7 @@
 #include "schedules/csv.h"
 #include "schedules/partition.h"
 #include "tests/partitioner/brute_force.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -369,6 +370,99 @@ TEST(CustomOrder, EndsAPlanThatMayHaveAGapAndIsWrittenWithItsOrder) {
   EXPECT_EQ(plan->lower_bound, StepFloor(request));
   EXPECT_TRUE(plan->rejected.empty());
   ExpectReadAsWritten(*plan, costs);
+}
+
+// The best assignment for the timetable of a small case, and its seconds.
+StageAssignment BestAssignment(const PartitionProblem& problem, double* seconds) {
+  StageAssignment best;
+  double least = kNothing;
+  *seconds = BruteForce(problem, [&](const StageAssignment& each) {
+    const double here = SimulatedSeconds(problem, each);
+    if (here < least) best = each;
+    least = std::min(least, here);
+    return here;
+  });
+  return best;
+}
+
+Workload WorkloadOf(const PartitionProblem& problem) {
+  Workload workload;
+  workload.machines = problem.machines;
+  workload.devices = problem.timetable->placement.ranks();
+  workload.micro_batches = problem.timetable->micro_batches;
+  workload.policies = problem.policies;
+  return workload;
+}
+
+TEST(FindBetterOrder, IsSoundFitsAndIsFaster) {
+  constexpr uint64_t kTrials = Trials(120, /*sanitized=*/15);
+  int faster = 0, faster_in_little_memory = 0;
+  for (uint64_t seed = 0; seed < kTrials; ++seed) {
+    const RandomCase random(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << random.Describe());
+    double seconds = 0;
+    const StageAssignment assignment = BestAssignment(random.problem, &seconds);
+    if (seconds == kNothing) continue;
+    const Workload workload = WorkloadOf(random.problem);
+    const Candidate candidate{"given", random.timetable.placement.chunks(), random.timetable,
+                              std::make_shared<const InFlight>(random.timetable)};
+    const std::optional<CustomOrder> order =
+        FindBetterOrder(workload, candidate, assignment, {.cutoff = seconds});
+    if (!order) continue;
+    ++faster;
+    faster_in_little_memory += workload.machines.limits_memory() ? 1 : 0;
+    EXPECT_LT(order->seconds, seconds);
+    const Timetable& made = order->candidate.timetable;
+    EXPECT_EQ(made.placement.rank_of_stage(), random.timetable.placement.rank_of_stage());
+    EXPECT_EQ(made.micro_batches, random.timetable.micro_batches);
+    EXPECT_TRUE(ValidateTimetable(made).ok());
+    const PartitionProblem problem = ProblemOf(workload, order->candidate);
+    EXPECT_TRUE(Fits(problem, order->assignment));
+    EXPECT_NEAR(order->seconds, SimulatedSeconds(problem, order->assignment), 1e-7);
+    EXPECT_GE(order->seconds, StepFloor(workload) * (1 - kProofTolerance));
+  }
+  RecordProperty("faster", faster);
+  RecordProperty("faster_in_little_memory", faster_in_little_memory);
+  EXPECT_GT(faster, static_cast<int>(kTrials) / 10);
+  EXPECT_GT(faster_in_little_memory, static_cast<int>(kTrials) / 20);
+}
+
+TEST(FindBetterOrder, LeavesOutWhatItCannotOrder) {
+  const CostTable costs = *CostTable::Create(SomeModel());
+  Workload workload = RequestFor(costs, 1'500);
+  const auto order_of = [&](const char* schedule, int chunks, int micro_batches) {
+    workload.micro_batches = micro_batches;
+    const Timetable timetable = *GenerateSchedule(
+        schedule, {.ranks = workload.devices, .micro_batches = micro_batches, .chunks = chunks});
+    const Candidate candidate{schedule, chunks, timetable,
+                              std::make_shared<const InFlight>(timetable)};
+    const int stages = timetable.placement.model_stages();
+    StageAssignment assignment{*EvenPartition(costs.layer_count(), stages), {}};
+    assignment.recompute.resize(static_cast<size_t>(stages));
+    return FindBetterOrder(workload, candidate, assignment, {});
+  };
+  EXPECT_TRUE(order_of("1f1b", 1, 20).has_value());
+  EXPECT_FALSE(order_of("chimera", 2, 20).has_value());        // two copies
+  EXPECT_FALSE(order_of("pipedream-2bw", 1, 20).has_value());  // updates within the step
+  EXPECT_FALSE(order_of("1f1b", 1, 1'000).has_value());        // 48,000 actions
+}
+
+// Sixteen devices and twenty micro-batches: no order of the catalogue suits 52 layers.
+TEST(FindBetterOrder, IsThePlanWhereTheCatalogueLeavesAGap) {
+  const CostTable costs = *CostTable::Create(SomeModel());
+  PlanRequest request = RequestFor(costs, 800);
+  request.micro_batches = 20;
+  const absl::StatusOr<Plan> plan = MakePlan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->schedule, kCustomOrder);
+  EXPECT_EQ(plan->lower_bound, StepFloor(request));
+  ExpectReadAsWritten(*plan, costs);
+  for (const char* schedule : {"1f1b", "zb-h1", "zbv", "interleaved-zb"}) {
+    request.schedule = schedule;
+    const absl::StatusOr<Plan> other = MakePlan(request);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_LT(plan->step_seconds, other->step_seconds * 0.995) << schedule;
+  }
 }
 
 // Where the full ranks have one stage each and the others two.

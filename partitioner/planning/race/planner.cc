@@ -27,6 +27,10 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Searches that run side by side.
 constexpr size_t kWave = 4;
+// A plan that is as close to the bound is left as it is; one of the catalogue also where another
+// order would save less than this.
+constexpr double kSmallGap = 0.01;
+constexpr double kWorthwhile = 0.005;
 
 absl::Status CheckRequest(const PlanRequest& request) {
   if (request.devices < 1) {
@@ -87,6 +91,7 @@ class Planner {
     }
     if (absl::Status status = Choose(); !status.ok()) return status;
     if (best_ == nullptr && !custom_) return WhyNothing();
+    Reorder();
     RejectSlower();
     return best_ == nullptr ? FinishCustom() : Finish();
   }
@@ -132,6 +137,24 @@ class Planner {
       if (faster && result.seconds < limit) best_ = &contestant;
     }
     return absl::OkStatus();
+  }
+
+  // The catalogue's orders suit equal stages, and those of FindCustomOrder follow simple rules:
+  // where the best plan may be far from what is possible, an order made for it may be faster.
+  void Reorder() {
+    if (!AllowsCustomOrder(request_)) return;
+    const double seconds = best_ == nullptr ? custom_->seconds : best_->result.seconds;
+    const double bound = best_ == nullptr ? floor_ : std::max(lower_bound_, floor_);
+    if (RelativeGap(seconds, bound) <= std::max(request_.gap, kSmallGap) + kProofTolerance) return;
+    const Candidate& candidate = best_ == nullptr ? custom_->candidate : best_->candidate();
+    const StageAssignment& assignment =
+        best_ == nullptr ? custom_->assignment : best_->assignment();
+    std::optional<CustomOrder> better =
+        FindBetterOrder(request_, candidate, assignment,
+                        {.cutoff = seconds * (1 - kWorthwhile), .stop = request_.stop});
+    if (!better) return;
+    custom_ = std::move(better);
+    best_ = nullptr;
   }
 
   absl::Status Reject(const TimetableContestant& contestant) {
