@@ -235,7 +235,7 @@ std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candi
   wanted.stop = limits.stop;
   for (int tries = 0; tries < kMostTries; ++tries) {
     absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
-    // Where not even that fits, it is since bytes are counted more finely elsewhere.
+    // RoomOf takes off the most that any call may need: too little may be left for what the plan does.
     if (!best.ok() || best->run.makespan >= limits.cutoff) return std::nullopt;
     if (LimitToFit(shape, stages, best->table, &wanted.limits)) {
       return Make(workload, limits.cutoff, unordered, assignment, std::move(best->table));

@@ -90,6 +90,7 @@ __global__ void __launch_bounds__(kFlatThreads)
 }
 
 constexpr int kSquaresWarps = 8;
+
 // A warp takes a block of kSquaresBlock values of one of the tensors.
 template <bool kAligned>
 __global__ void __launch_bounds__(kSquaresWarps* kWarp)
