@@ -35,8 +35,9 @@ absl::Status CheckDeviceMemory(const RunPlan& plan, const std::vector<int>& rank
   }
   if (free < 0 || bytes <= free + freed) return absl::OkStatus();
   const RunRequest& run = plan.request;
-  const bool has_head = absl::c_any_of(
-      ranks, [&](int rank) { return plan.pipeline_rank(rank) == RankOfLayers(plan).back(); });
+  const int head = RankOfLayers(plan).back();
+  const bool has_head =
+      absl::c_any_of(ranks, [&](int rank) { return plan.pipeline_rank(rank) == head; });
   const std::string advice =
       has_head ? HeadAdvice(run.spec, run.batch, run.dtype, run.kernels->head_limits, free + freed)
                : "";

@@ -6,16 +6,27 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace sluice {
 namespace {
 
+void Set(const char* variable, const char* value) {
+  if (value == nullptr) {
+    unsetenv(variable);
+  } else {
+    setenv(variable, value, /*replace=*/1);
+  }
+}
+
 // Whether ranks are kept on cores of their own, given these flags and this OMP_PROC_BIND.
 bool Pins(const std::string& flags, const char* bind) {
-  if (bind == nullptr) {
-    unsetenv("OMP_PROC_BIND");
-  } else {
-    setenv("OMP_PROC_BIND", bind, /*replace=*/1);
-  }
+  const char* const set = std::getenv("OMP_PROC_BIND");
+  const std::string before = set == nullptr ? "" : set;
+  Set("OMP_PROC_BIND", bind);
+  const absl::Cleanup restore = [&] {
+    Set("OMP_PROC_BIND", set == nullptr ? nullptr : before.c_str());
+  };
   CLI::App command;
   TrainFlags parsed;
   AddTrainFlags(command, &parsed);
