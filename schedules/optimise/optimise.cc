@@ -45,6 +45,14 @@ bool HasShortBackward(const Problem& problem) {
   return false;
 }
 
+// Whether an I may add to what its rank holds: the exhaustive search takes it that only F does.
+bool HasGrowingGradient(const Problem& problem) {
+  const auto grows = [](double reserve) { return reserve > 0; };
+  return std::any_of(problem.memory.begin(), problem.memory.end(), [&](const auto& rule) {
+    return std::any_of(rule.reserve.begin(), rule.reserve.end(), grows);
+  });
+}
+
 // `table` with one B for each I that its own W follows at once.
 Timetable Fused(const Timetable& table) {
   Timetable fused = table;
@@ -172,10 +180,11 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
 }
 
 // Tries to prove that the best timetable is optimal, or finds an optimal one. The exhaustive search
-// knows no overlapped pairs and no busy links: where these could win, it proves nothing.
+// knows no overlapped pairs, no busy links and no I that needs memory: where these could matter, it
+// proves nothing.
 absl::Status Optimiser::Exhaust() {
-  const bool modelled =
-      request_.costs.overlap < 0 && request_.costs.link_busy.empty() && !HasShortBackward(problem_);
+  const bool modelled = request_.costs.overlap < 0 && request_.costs.link_busy.empty() &&
+                        !HasShortBackward(problem_) && !HasGrowingGradient(problem_);
   const int actions = 3 * problem_.stages * problem_.micro_batches;
   if (!modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
   const Deadline half = deadline_.Half();

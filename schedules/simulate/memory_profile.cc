@@ -35,15 +35,18 @@ class RankMemory {
     if (MakesWeightGrad(action.op)) --count_;
     if (costs_.activation_bytes.empty()) return;
     const double activation = At(costs_.activation_bytes, action);
-    const double kept = std::min(activation, At(costs_.weight_grad_bytes, action));
+    const double kept = At(costs_.weight_grad_bytes, action);
     if (action.op == Op::kBackward) bytes_ -= activation;
-    if (action.op == Op::kInputGrad) bytes_ -= activation - kept;
+    if (action.op == Op::kInputGrad) bytes_ += kept - activation;
     if (action.op == Op::kWeightGrad) bytes_ -= kept;
     if (action.op == Op::kForward && !recomputed_.empty() &&
         recomputed_.count({action.stage, action.micro_batch}) > 0) {
       bytes_ -= Dropped(action);
     }
   }
+
+  // After what ends as one: an I may have added more than it let go.
+  void Settle() { peak_bytes_ = std::max(peak_bytes_, bytes_); }
 
   int count() const { return count_; }
   double bytes() const { return bytes_; }
@@ -72,6 +75,7 @@ void Replay(const Row& row, RankMemory& memory, Starts starts, Ends ends) {
     for (size_t k = i; k <= last; ++k) memory.Start(ActionOf(row[k]));
     starts(i);
     for (size_t k = i; k <= last; ++k) memory.End(ActionOf(row[k]));
+    memory.Settle();
     ends(i);
     i = last;
   }

@@ -29,9 +29,11 @@ struct StageCosts {
   // Bytes that one micro-batch holds at each stage from the start of F to the end of B or I; may be
   // empty.
   std::vector<double> activation_bytes;
-  // Of these, the bytes that stay after I until the end of W; may be empty.
+  // Bytes that it holds from the end of I to the end of W; may be empty. More than the activations
+  // where F keeps little because I computes the rest again.
   std::vector<double> weight_grad_bytes;
-  // Of these, the bytes that stay between F and RECOMPUTE, where the table has one; may be empty.
+  // Of the activations, the bytes that stay between F and RECOMPUTE, where the table has one; may be
+  // empty.
   std::vector<double> checkpoint_bytes;
 
   // The same costs at each of `stages` stages; B = I + W.

@@ -91,7 +91,7 @@ const atEnd = (layer, i, about, bytes, recomputed) => {
   if (!bytes) return op === OP.B || op === OP.W ? 1 : 0;
   if (op === OP.F) return recomputed ? dropped(layer.stages[i], about) : 0;
   const whole = about.activationBytes[layer.stages[i]];
-  const kept = Math.min(whole, about.weightGradBytes[layer.stages[i]] ?? 0);
+  const kept = about.weightGradBytes[layer.stages[i]] ?? 0;
   if (op === OP.B) return whole;
   if (op === OP.I) return whole - kept;
   return op === OP.W ? kept : 0;

@@ -122,7 +122,7 @@ void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
         }
         held += !weight_done;
         const double all = costs.activation_bytes[a.stage];
-        const double kept = std::min(all, costs.weight_grad_bytes[a.stage]);
+        const double kept = costs.weight_grad_bytes[a.stage];
         const double checkpoint =
             costs.checkpoint_bytes.empty() ? 0 : std::min(all, costs.checkpoint_bytes[a.stage]);
         bytes += weight_done ? 0 : dropped ? checkpoint : input_done ? kept : all;

@@ -156,7 +156,7 @@ StageCosts RandomCosts(Random& random, int stages) {
   }
   for (int s = 0; s < stages; ++s) {
     costs.activation_bytes.push_back(8 * draw());
-    costs.weight_grad_bytes.push_back(draw());
+    costs.weight_grad_bytes.push_back(4 * draw());
     costs.checkpoint_bytes.push_back(draw());
   }
   if (Draw(random, 0, 1) == 1) {

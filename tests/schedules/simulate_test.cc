@@ -127,6 +127,27 @@ TEST(MemoryOverTime, RisesAndFallsBetweenNothingAndThePeaks) {
   }
 }
 
+// A stage that computes its activations again holds more for its W than its F kept.
+TEST(MemoryOverTime, RisesAfterAnInputGradientThatKeepsMoreThanItsForward) {
+  Timetable table;
+  table.placement = Placement::Looped(1);
+  table.micro_batches = 2;
+  table.rows.resize(1);
+  for (const Op op : {Op::kForward, Op::kInputGrad, Op::kWeightGrad}) {
+    for (const int micro_batch : {0, 1}) {
+      table.rows[0].push_back({.op = op, .stage = 0, .micro_batch = micro_batch});
+    }
+  }
+  StageCosts costs = StageCosts::Uniform(1, 1, 1, 1);
+  costs.activation_bytes = {2};
+  costs.weight_grad_bytes = {5};
+  const Simulation run = *Simulate(table, costs);
+  EXPECT_EQ(run.peak_bytes, (std::vector<double>{10}));
+  std::vector<double> bytes;
+  for (const MemoryPoint& point : MemoryOverTime(run.rows[0], costs)) bytes.push_back(point.bytes);
+  EXPECT_EQ(bytes, (std::vector<double>{0, 2, 4, 7, 10, 5, 0}));
+}
+
 TEST(Simulate, RefusesTablesThatNeverFinish) {
   Timetable table = *GenerateSchedule("1f1b", {2, 2});
   std::swap(table.rows[1][0],

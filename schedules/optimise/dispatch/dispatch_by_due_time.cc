@@ -37,7 +37,7 @@ class DueTimeDispatcher {
     Candidate arrived;     // the one that is due first of those that may start
     Candidate coming;      // the one that arrives next
     double at = kNever;    // when that is
-    bool starved = false;  // an F has arrived that only lacks memory
+    bool starved = false;  // an F or I has arrived that only lacks memory
   };
 
   void FindTripTimes();
@@ -115,7 +115,7 @@ DueTimeDispatcher::View DueTimeDispatcher::Look(int rank, double now) const {
     const int f = state_.forwards(s), g = state_.gradients(s);
     const double forward_in = f - g < cap_[s] ? state_.ForwardArrival(s) : kNever;
     if (forward_in != kNever && state_.Safe(rank, s)) {
-      if (state_.Fits(rank, s)) {
+      if (state_.Admits(rank, s)) {
         Offer({Op::kForward, s, Due(f, forward_at_[s])}, forward_in, now, &view);
       } else if (forward_in <= now) {
         view.starved = true;
@@ -123,6 +123,10 @@ DueTimeDispatcher::View DueTimeDispatcher::Look(int rank, double now) const {
     }
     const double gradient_in = state_.GradientArrival(s);
     if (gradient_in == kNever) continue;
+    if (gradient_in <= now && !state_.GradientFits(rank, s)) {
+      view.starved = true;
+      continue;
+    }
     Offer({Op::kInputGrad, s, Due(g, gradient_at_[s])}, gradient_in, now, &view);
   }
   return view;

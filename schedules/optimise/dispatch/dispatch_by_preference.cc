@@ -30,7 +30,7 @@ class PreferenceDispatcher {
   struct Choice {
     int gradient = kNone;         // stage whose I has arrived
     int forward = kNone;          // stage whose F has arrived and may start
-    bool starved = false;         // an F has arrived that only lacks memory
+    bool starved = false;         // an F or I has arrived that only lacks memory
     double gradient_in = kNever;  // when the next I arrives
     double forward_in = kNever;   // when the next F that may start arrives
   };
@@ -74,7 +74,7 @@ void PreferenceDispatcher::LookAtForward(int rank, int stage, double now, Choice
   if (arrival > now) {
     if (arrival < choice->forward_in && state_.Safe(rank, stage)) choice->forward_in = arrival;
   } else if (better && state_.Safe(rank, stage)) {
-    if (state_.Fits(rank, stage)) {
+    if (state_.Admits(rank, stage)) {
       choice->forward = stage;
     } else {
       choice->starved = true;
@@ -89,6 +89,8 @@ PreferenceDispatcher::Choice PreferenceDispatcher::Look(int rank, double now) co
     const double arrival = state_.GradientArrival(stage);
     if (arrival > now) {
       choice.gradient_in = std::min(choice.gradient_in, arrival);
+    } else if (!state_.GradientFits(rank, stage)) {
+      choice.starved = true;
     } else if (choice.gradient == kNone || !rules_.deep_first) {
       choice.gradient = stage;
     }

@@ -76,7 +76,7 @@ bool DispatchState::Safe(int rank, int stage) const {
         if (forwards(s) > from) total += rule.held[s] * (forwards(s) - from);
         if (forwards(s) <= micro_batch) total += rule.held[s];
       }
-      if (total > rule.limit[rank] * (1 + kSlack)) return false;
+      if (total > rule.limit[rank] * (1 + kSlack) - rule.reserve[rank]) return false;
     }
   }
   return true;

@@ -37,8 +37,12 @@ class DispatchState {
   double ForwardArrival(int stage) const;
   double GradientArrival(int stage) const;
 
-  // Whether F of `stage` has room now.
-  bool Fits(int rank, int stage) const { return memory_[rank].Fits(stage); }
+  // Whether F of `stage` has room now, and leaves room for an I.
+  bool Admits(int rank, int stage) const { return memory_[rank].Admits(stage); }
+  // Whether I of `stage` has room now. Where not, it has once W have run.
+  bool GradientFits(int rank, int stage) const {
+    return memory_[rank].Fits({Op::kInputGrad, static_cast<uint16_t>(stage)});
+  }
   // A rank with several stages must not fill up with micro-batches that then lack memory for their
   // later stages. An F is safe where, after it, each micro-batch in flight on the rank could still
   // get through once all micro-batches before it are done.

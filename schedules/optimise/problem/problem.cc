@@ -21,8 +21,8 @@ absl::Status AddActivationRule(const OptimiseRequest& request, Problem* problem)
     return ok;
   }
   if (limit.empty()) return absl::OkStatus();
-  const std::vector<double> ones(problem->stages, 1);
-  problem->memory.push_back({ones, ones, {limit.begin(), limit.end()}});
+  const std::vector<double> ones(problem->stages, 1), none(problem->ranks, 0);
+  problem->memory.push_back({ones, ones, {limit.begin(), limit.end()}, none});
   return absl::OkStatus();
 }
 
@@ -30,16 +30,20 @@ absl::Status AddByteRule(const OptimiseRequest& request, Problem* problem) {
   const std::vector<double>& limit = request.limits.bytes;
   if (absl::Status ok = CheckLimitCount("bytes", limit.size(), problem->ranks); !ok.ok()) return ok;
   if (limit.empty() || request.costs.activation_bytes.empty()) return absl::OkStatus();
-  MemoryRule rule{request.costs.activation_bytes, request.costs.weight_grad_bytes, limit};
+  MemoryRule rule{request.costs.activation_bytes, request.costs.weight_grad_bytes, limit, {}};
   rule.kept.resize(problem->stages, 0);
-  for (int s = 0; s < problem->stages; ++s) rule.kept[s] = std::min(rule.kept[s], rule.held[s]);
+  rule.reserve.resize(problem->ranks, 0);
+  for (int rank = 0; rank < problem->ranks; ++rank) {
+    double& reserve = rule.reserve[rank];
+    for (int s : problem->stages_of[rank]) reserve = std::max(reserve, rule.kept[s] - rule.held[s]);
+  }
   problem->memory.push_back(std::move(rule));
   return absl::OkStatus();
 }
 
 // Before the I of a micro-batch on the last stage, its F must have run on every stage: at that
 // moment each rank holds that micro-batch once for each of its stages. A rank that has memory for
-// that lets one micro-batch after another through.
+// that, and for what an I adds, lets one micro-batch after another through.
 absl::Status CheckPossible(const Problem& problem) {
   for (const MemoryRule& rule : problem.memory) {
     const bool counted = rule.held == std::vector<double>(problem.stages, 1);
@@ -51,7 +55,7 @@ absl::Status CheckPossible(const Problem& problem) {
         return absl::InvalidArgumentError(
             absl::StrCat("the memory limit of rank ", rank, " is not a number"));
       }
-      double least = 0;
+      double least = rule.reserve[rank];
       for (int s : problem.stages_of[rank]) least += rule.held[s];
       if (least <= rule.limit[rank] || least <= enough) continue;
       enough = least;
@@ -108,12 +112,21 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
   if (absl::Status ok = AddActivationRule(request, &problem); !ok.ok()) return ok;
   if (absl::Status ok = AddByteRule(request, &problem); !ok.ok()) return ok;
   if (absl::Status ok = CheckPossible(problem); !ok.ok()) return ok;
+  for (int s = 0; s < stages; ++s) {
+    for (const MemoryRule& rule : problem.memory) {
+      if (rule.kept[s] <= rule.held[s]) continue;
+      problem.fused[s] = 1;
+      problem.backward[s] = request.costs.backward[s];
+    }
+  }
   return problem;
 }
 
 Problem CheapestOf(Problem problem) {
   for (int s = 0; s < problem.stages; ++s) {
     if (!problem.fuses(s)) continue;
+    const double split = problem.input_grad[s] + problem.weight_grad[s];
+    problem.backward[s] = std::min(problem.backward[s], split);
     problem.input_grad[s] = std::min(problem.input_grad[s], problem.backward[s]);
     problem.weight_grad[s] = problem.backward[s] - problem.input_grad[s];
     problem.fused[s] = 0;
@@ -134,11 +147,20 @@ double BusiestWork(const Problem& problem) {
   return most;
 }
 
-bool RankMemory::Fits(int stage) const {
+bool RankMemory::Fits(const Step& step) const {
   for (size_t i = 0; i < held_.size(); ++i) {
     const MemoryRule& rule = problem_.memory[i];
-    const double limit = rule.limit[rank_];
-    if (held_[i] + rule.held[stage] > limit * (1 + kSlack)) return false;
+    const double change = rule.change(step);
+    if (change > 0 && held_[i] + change > rule.limit[rank_] * (1 + kSlack)) return false;
+  }
+  return true;
+}
+
+bool RankMemory::Admits(int stage) const {
+  for (size_t i = 0; i < held_.size(); ++i) {
+    const MemoryRule& rule = problem_.memory[i];
+    const double most = rule.limit[rank_] * (1 + kSlack) - rule.reserve[rank_];
+    if (held_[i] + rule.held[stage] > most) return false;
   }
   return true;
 }

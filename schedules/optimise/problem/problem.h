@@ -21,7 +21,7 @@ constexpr double kSlack = 1e-12;
 constexpr double kRounding = 1e-10;
 
 struct Step {
-  Op op;  // F, I, W, or B where it is shorter than I and W
+  Op op;  // F, I, W, or B where it may be better than I and W
   uint16_t stage;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -32,9 +32,11 @@ using Order = std::vector<std::vector<Step>>;  // [rank][position]
 
 // One kind of memory: activations, or bytes.
 struct MemoryRule {
-  std::vector<double> held;   // [stage] from the start of F to the end of I
-  std::vector<double> kept;   // [stage] of these, until the end of W
-  std::vector<double> limit;  // [rank]
+  std::vector<double> held;  // [stage] from the start of F to the end of I
+  std::vector<double>
+      kept;  // [stage] from then until the end of W; more than that where F keeps little
+  std::vector<double> limit;    // [rank]
+  std::vector<double> reserve;  // [rank] the most that one I of its stages adds to what it holds
 
   // By how much `step` changes what its rank holds.
   double change(const Step& step) const {
@@ -51,7 +53,9 @@ struct Problem {
   int micro_batches = 0;
   std::vector<std::vector<int>> stages_of;                         // [rank], ascending
   std::vector<double> forward, input_grad, weight_grad, backward;  // [stage]
-  std::vector<char> fused;  // [stage] whether B is shorter than I and W: no other B is needed
+  // [stage] whether B may be better than I and W: shorter, or without the memory that W needs. No
+  // other B is needed.
+  std::vector<char> fused;
   std::vector<double> hop;  // [stage] latency between stage and stage + 1, 0 on one rank
   std::vector<MemoryRule> memory;
   // [rank] when its first action can start at the earliest: the first micro-batch must come to it.
@@ -94,7 +98,11 @@ class RankMemory {
   RankMemory(const Problem& problem, int rank)
       : problem_(problem), rank_(rank), held_(problem.memory.size(), 0) {}
 
-  bool Fits(int stage) const;    // whether F of `stage` could start now
+  // Whether `step` could run now.
+  bool Fits(const Step& step) const;
+  // Whether F of `stage` could run now and leave room for any one I, so that the rank can go on,
+  // W by W, whatever it holds.
+  bool Admits(int stage) const;
   void Apply(const Step& step);  // runs `step`
 
  private:

@@ -50,8 +50,9 @@ Relaxation::Room Relaxation::RoomFor(int stage, int of) const {
     }
     const double others = rule.limit[rank] * (1 + kSlack) - own;
     lower(room.to_gradient, others, rule.held[l]);
-    // After its I, the share that W needs is still held; of a higher stage it may be all.
-    if (of <= stage) lower(room.to_weight, others, rule.kept[of]);
+    // After its I, the share that W needs is still held; of a higher stage it may be all. Where W
+    // needs more, the others may still be before their I.
+    if (of <= stage) lower(room.to_weight, others, std::min(rule.kept[of], rule.held[of]));
   }
   return room;
 }

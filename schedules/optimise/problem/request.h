@@ -25,7 +25,7 @@ struct MemoryLimits {
   // limit.
   std::vector<int> activations;
   // [rank] bytes, counted as StageCosts says: activation_bytes from the start of F to the end of I,
-  // weight_grad_bytes of them on to the end of W; empty: no limit.
+  // weight_grad_bytes from then to the end of W; empty: no limit.
   std::vector<double> bytes;
 };
 

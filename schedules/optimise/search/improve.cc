@@ -38,8 +38,8 @@ class MoveChecker {
     for (int i = 0; i <= until; ++i) {
       const Step step = row[i];
       Counts& counts = counts_[step.stage];
+      if (!memory.Fits(step)) return false;
       if (step.op == Op::kForward) {
-        if (!memory.Fits(step.stage)) return false;
         ++counts.forwards;
       } else {
         if (step.op == Op::kBackward && counts.weights < counts.gradients) return false;

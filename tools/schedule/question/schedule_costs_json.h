@@ -36,7 +36,9 @@ struct BackwardCosts {
 //                       send_bytes. A message takes send + send_bytes / bandwidth, and holds its
 //                       link for the second part
 //   rank_speed          [per rank] factors; durations on a rank are divided by its own
-//   activation_bytes    [per stage], weight_grad_bytes [per stage], device_memory [per rank]
+//   activation_bytes    [per stage] held from the start of F to the end of B or I
+//   weight_grad_bytes   [per stage] held from the end of I to the end of W; may be more
+//   device_memory       [per rank]
 //   checkpoint_bytes    [per stage] what stays of activation_bytes between F and RECOMPUTE
 class CostsFile {
  public:
