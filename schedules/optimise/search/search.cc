@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "schedules/optimise/dispatch/dispatch.h"
@@ -21,20 +22,22 @@ constexpr size_t kManyActions = 20'000;
 constexpr size_t kMostActions = 3'000'000;
 constexpr size_t kMostRules = 1'000;
 constexpr size_t kLeastRules = 2 * kBatch;
+// Cycles by which a W may be late where it is to wait until the end.
+constexpr double kLate = 30;
 
 // The preferences that win most often, over published and random tables of costs.
-std::vector<Preferences> Favourites() {
-  std::vector<Preferences> rules;
+std::vector<DispatchRules> Favourites() {
+  std::vector<DispatchRules> rules;
   for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
     for (bool forward_first : {false, true}) {
-      rules.push_back({.in_flight = in_flight, .forward_first = forward_first});
+      rules.emplace_back(Preferences{.in_flight = in_flight, .forward_first = forward_first});
     }
   }
   return rules;
 }
 
-template <size_t kCount>
-double Pick(const double (&values)[kCount], std::mt19937_64& random) {
+template <typename Value, size_t kCount>
+Value Pick(const Value (&values)[kCount], std::mt19937_64& random) {
   return values[std::uniform_int_distribution<size_t>(0, kCount - 1)(random)];
 }
 
@@ -61,6 +64,18 @@ Preferences DrawRules(bool several_chunks, std::mt19937_64& random) {
   return rules;
 }
 
+// Random due times.
+DueTimes DrawDueTimes(std::mt19937_64& random) {
+  constexpr double kSlowness[] = {1.0, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3.0, 3.5, 4.0};
+  constexpr int kSpare[] = {0, 0, 0, 1, 2, 4, 8};
+  constexpr double kLateWeights[] = {0.0, 1.0, 3.0, kLate, kLate, kLate};
+  constexpr double kPatience[] = {0.0, 0.1, 0.3, 0.3, 0.6, 1.0};
+  return {.slowness = Pick(kSlowness, random),
+          .spare = Pick(kSpare, random),
+          .late_weights = Pick(kLateWeights, random),
+          .patience = Pick(kPatience, random)};
+}
+
 // Which micro-batches run B, where it is shorter than I and W.
 void DrawFusing(std::mt19937_64& random, Preferences* rules) {
   constexpr double kSplitFirst[] = {0.0, 0.0, 0.0, 0.5, 1.0};
@@ -85,17 +100,18 @@ class RuleSearch {
   Schedule Run() {
     TryAll(Favourites());
     while (!Done() && tried_ < budget_ / 2) {
-      std::vector<Preferences> drawn;
-      for (size_t i = 0; i < kBatch; ++i) {
-        drawn.push_back(DrawRules(problem_.stages > problem_.ranks, random_));
-        if (problem_.fuses_somewhere()) DrawFusing(random_, &drawn.back());
+      TryBatch([this] { return Draw(); });
+    }
+    // Due times suit ranks that are short of memory.
+    if (!problem_.memory.empty()) {
+      const size_t until = tried_ + budget_ / 4;
+      budget_ += budget_ / 4;
+      while (!Done() && tried_ < until) {
+        TryBatch([this] { return DrawDueTimes(random_); });
       }
-      TryAll(drawn);
     }
     while (!Done()) {
-      std::vector<Preferences> variations;
-      for (size_t i = 0; i < kBatch; ++i) variations.push_back(Vary(best_rules_));
-      TryAll(variations);
+      TryBatch([this] { return Vary(best_rules_); });
     }
     return std::move(best_);
   }
@@ -106,7 +122,20 @@ class RuleSearch {
            (tried_ > 0 && deadline_.passed());
   }
 
-  void TryAll(const std::vector<Preferences>& rules) {
+  DispatchRules Draw() {
+    Preferences drawn = DrawRules(problem_.stages > problem_.ranks, random_);
+    if (problem_.fuses_somewhere()) DrawFusing(random_, &drawn);
+    return drawn;
+  }
+
+  template <typename MakeRules>
+  void TryBatch(const MakeRules& make) {
+    std::vector<DispatchRules> rules;
+    for (size_t i = 0; i < kBatch; ++i) rules.push_back(make());
+    TryAll(rules);
+  }
+
+  void TryAll(const std::vector<DispatchRules>& rules) {
     for (size_t from = 0; from < rules.size() && !Done(); from += batch_) {
       const size_t count = std::min(batch_, rules.size() - from);
       std::vector<Schedule> results(count);
@@ -124,7 +153,20 @@ class RuleSearch {
     }
   }
 
-  Preferences Vary(Preferences rules) {
+  DispatchRules Vary(const DispatchRules& rules) {
+    return std::visit([this](const auto& each) { return DispatchRules(Varied(each)); }, rules);
+  }
+
+  DueTimes Varied(DueTimes rules) {
+    std::uniform_real_distribution<double> unit(0, 1);
+    rules.slowness *= 0.85 + 0.3 * unit(random_);
+    if (unit(random_) < 0.5) rules.patience = unit(random_);
+    if (unit(random_) < 0.3) rules.spare = std::uniform_int_distribution<int>(0, 4)(random_);
+    if (unit(random_) < 0.2) rules.late_weights = unit(random_) < 0.5 ? kLate : 3 * unit(random_);
+    return rules;
+  }
+
+  Preferences Varied(Preferences rules) {
     std::uniform_real_distribution<double> unit(0, 1);
     if (rules.in_flight == kNever) rules.in_flight = 4;
     rules.in_flight *= 0.8 + 0.4 * unit(random_);
@@ -148,7 +190,7 @@ class RuleSearch {
   size_t tried_ = 0;
   double longest_weight_ = 0;
   Schedule best_;
-  Preferences best_rules_;
+  DispatchRules best_rules_;
 };
 
 }  // namespace

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
+#include "schedules/optimise/dispatch/dispatch.h"
+#include "schedules/optimise/problem/problem.h"
 #include "schedules/simulate/simulate.h"
 #include "tests/sanitizers.h"
 
@@ -112,6 +115,42 @@ TEST(Optimise, IsNeverWorseThanTheCatalogue) {
       }
     }
   }
+}
+
+// On a V in little memory, where every fourth rank has more to do than the others, due times keep
+// these busier than preferences do.
+TEST(Optimise, FindsWhatDueTimesFindInLittleMemory) {
+  constexpr int kRanks = 16;
+  OptimiseRequest request =
+      Request(Placement::V(kRanks, 2), 60, StageCosts::Uniform(2 * kRanks, 1, 1, 1));
+  for (int rank = 0; rank < kRanks; rank += 4) {
+    request.costs.forward[rank] = 1.5;
+    request.costs.input_grad[rank] = 1.5;
+    request.costs.weight_grad[rank] = 1.5;
+    request.costs.backward[rank] = 3;
+  }
+  request.limits.activations.assign(kRanks, 20);
+  request.effort = 0.2;
+  const auto best = OptimiseTimetable(request);
+  ASSERT_TRUE(best.ok()) << best.status();
+  const absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(request);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  double due = optimise::kNever, preferred = optimise::kNever;
+  for (const double slowness : {1.3, 1.6, 2.0, 2.5, 3.0}) {
+    const optimise::DueTimes rules{.slowness = slowness, .late_weights = 30, .patience = 0.3};
+    due = std::min(due, optimise::Dispatch(*problem, rules).value);
+  }
+  for (const double in_flight : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0}) {
+    for (const bool forward_first : {false, true}) {
+      const optimise::Preferences rules{.in_flight = in_flight, .forward_first = forward_first};
+      preferred = std::min(preferred, optimise::Dispatch(*problem, rules).value);
+    }
+  }
+  RecordProperty("due", static_cast<int>(due));
+  RecordProperty("preferred", static_cast<int>(preferred));
+  RecordProperty("best", static_cast<int>(best->run.makespan));
+  EXPECT_LT(due, 0.99 * preferred);
+  EXPECT_LE(best->run.makespan, due);
 }
 
 TEST(Optimise, DoesNotDependOnThreads) {
