@@ -43,7 +43,8 @@ struct Choice {
 struct Layer {
   std::vector<Choice> choices;
   double parameter_bytes = 0;
-  double work = 0;  // seconds of a micro-batch, at the least
+  double tail = 0;  // seconds, once per step
+  double work = 0;  // seconds of a step, at the least
 };
 
 // Some values of many, the largest among them; ascending.
@@ -87,7 +88,8 @@ class Filling {
     up_ += least.input_grad + least.recompute;
     Layer layer;
     layer.parameter_bytes = static_cast<double>(cost.parameter_bytes - cost.tied_bytes);
-    layer.work = least.chained() + least.weight_grad;
+    layer.tail = least.tail;
+    layer.work = micro_batches_ * (least.chained() + least.weight_grad) + least.tail;
     for (Recompute policy : workload.policies) {
       Choice choice;
       choice.forward = least.forward;
@@ -153,7 +155,8 @@ class Filling {
       }
       if (least == kInfinity) continue;  // no such rank has this layer
       pays = std::min(pays, least_of_kind - least);
-      terms.push_back(micro_batches_ * least + prices.sum() * layer.parameter_bytes);
+      terms.push_back(micro_batches_ * least + prices.sum() * layer.parameter_bytes +
+                      (prices.last >= 0 ? 0 : layer.tail));
     }
     if (pays == kInfinity || terms.size() < together_) return kInfinity;  // no such rank
     const auto end = terms.begin() + static_cast<std::ptrdiff_t>(together_);

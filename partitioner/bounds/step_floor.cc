@@ -98,16 +98,16 @@ double StepFloor(const Workload& workload) {
   if (!CanFit(workload)) return std::numeric_limits<double>::infinity();
   const double micro_batches = workload.micro_batches;
   double all = 0, once = 0;
-  std::vector<double> each;  // seconds of a micro-batch in a layer
+  std::vector<double> each;  // seconds of a step in a layer
   for (int layer = 0; layer < workload.machines.costs->layer_count(); ++layer) {
     const LeastLayer least = LeastOf(workload, layer);
     const double chained = least.chained();
-    all += micro_batches * (chained + least.weight_grad) + least.tail;
+    each.push_back(micro_batches * (chained + least.weight_grad) + least.tail);
+    all += each.back();
     once += chained;
-    each.push_back(chained + least.weight_grad);
   }
-  const double time = std::max(
-      {all / workload.devices, once, micro_batches * FullestRank(each, workload.devices).sum});
+  const double time =
+      std::max({all / workload.devices, once, FullestRank(each, workload.devices).sum});
   if (!workload.machines.limits_memory()) return time;
   return std::max({time, MemoryFloor(workload).Seconds(), FillFloor(workload)});
 }
