@@ -11,6 +11,7 @@
 #include "partitioner/orders/custom_order_trials.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
+#include "partitioner/search/local_search.h"
 #include "schedules/optimise/dispatch/dispatch.h"
 #include "schedules/optimise/optimise.h"
 #include "schedules/optimise/parallel_for.h"
@@ -26,13 +27,17 @@ constexpr int64_t kManyActions = 1'000'000;
 // With more, schedules/optimise takes seconds and finds nothing faster than the rules do: none in
 // bench/plan_search, whose timetables have 50 thousand actions and more.
 constexpr int64_t kManyToOptimise = 20'000;
-// Timetables that are made with less and less memory before it is given up.
-constexpr int kMostTries = 4;
+// How often a plan is ordered anew, with other stages each time; the least share of its seconds that
+// each time must save; and the actions that are simulated to find those stages.
+constexpr int kMostTurns = 6;
+constexpr double kWorthATurn = 0.001;
+constexpr int64_t kMostMoves = 40'000'000;
 
-bool WorthTrying(const Workload& workload) {
+bool WorthTrying(const Workload& workload, bool few_actions) {
   const int64_t actions = int64_t{3} * kChunks * workload.devices * workload.micro_batches;
   return workload.machines.rank_costs.empty() && workload.machines.rank_memory.empty() &&
-         workload.devices > 1 && actions >= kFewActions && actions <= kManyActions &&
+         workload.devices > 1 && few_actions == (actions < kFewActions) &&
+         actions <= kManyActions &&
          workload.machines.costs->layer_count() >= kChunks * workload.devices;
 }
 
@@ -69,14 +74,19 @@ Candidate Unordered(const Workload& workload, const Placement& placement, int ch
 // A stage that recomputes keeps more for its W than its F kept: W is to run right after I.
 bool Prompt(const RangeCost& stage) { return stage.weight_grad_bytes > stage.activation_bytes; }
 
-// Bytes that a rank may hold besides what it always holds; between I and a prompt W that is more.
+// Bytes that a rank may hold besides what it always holds, and the work area of one action.
 std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
   std::vector<double> room;
   const Placement& placement = problem.timetable->placement;
   for (int rank = 0; problem.machines.limits_memory() && rank < placement.ranks(); ++rank) {
     std::vector<RangeCost> of_rank;
-    for (int stage : placement.StagesOf(rank)) of_rank.push_back(stages[stage]);
-    room.push_back(RoomInFlight(problem.machines.MemoryOf(rank), of_rank));
+    int64_t work_area = 0;
+    for (int stage : placement.StagesOf(rank)) {
+      of_rank.push_back(stages[stage]);
+      work_area = std::max(work_area, stages[stage].workspace_bytes);
+    }
+    const int64_t bytes = problem.machines.MemoryOf(rank) - ParameterBytes(of_rank) - work_area;
+    room.push_back(static_cast<double>(bytes));
   }
   return room;
 }
@@ -103,7 +113,7 @@ bool MayKeepBusy(const optimise::Problem& problem) {
       trip += problem.forward[s] + problem.input_grad[s];
       const int rank = problem.placement.rank(s);
       held[rank] += rule.held[s] * std::min<double>(trip / cycle, problem.micro_batches);
-      if (held[rank] > rule.limit[rank]) return false;
+      if (held[rank] > rule.limit[rank] - rule.reserve[rank]) return false;
     }
   }
   return true;
@@ -154,14 +164,18 @@ size_t Fastest(const std::vector<Answer>& answers) {
   return static_cast<size_t>(best - answers.begin());
 }
 
-// Nothing where it does not fit or is not below the cutoff.
-std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const Candidate& unordered,
-                                const StageAssignment& assignment, Timetable timetable) {
-  CustomOrder made{unordered, assignment, 0};
-  Candidate& candidate = made.candidate;
-  candidate.timetable = std::move(timetable);
+Candidate Ordered(int chunks, Timetable timetable) {
+  Candidate candidate{kCustomOrder, chunks, std::move(timetable), nullptr};
   candidate.timetable.name = kCustomOrder;
   candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
+  return candidate;
+}
+
+// Nothing where it does not fit or is not below the cutoff.
+std::optional<CustomOrder> Make(const Workload& workload, double cutoff, Candidate ordered,
+                                const StageAssignment& assignment) {
+  CustomOrder made{std::move(ordered), assignment, 0};
+  const Candidate& candidate = made.candidate;
   const PartitionProblem problem = ProblemOf(workload, candidate);
   const std::vector<RangeCost> stages = PriceStages(problem, made.assignment);
   absl::StatusOr<StepModel> model = StepModel::Compile(candidate.timetable);
@@ -169,22 +183,6 @@ std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const C
   made.seconds = model->Makespan(ToStepCosts(problem, stages));
   if (made.seconds >= cutoff) return std::nullopt;
   return made;
-}
-
-// Whether the timetable fits into the machines' memory. Where not, lowers the limits of the ranks
-// that are over by what they are over.
-bool LimitToFit(const PartitionProblem& problem, const std::vector<RangeCost>& stages,
-                const Timetable& timetable, MemoryLimits* limits) {
-  if (!problem.machines.limits_memory()) return true;
-  const std::vector<int64_t> peaks = PeakBytes(InFlight(timetable), stages);
-  bool fits = true;
-  for (size_t rank = 0; rank < peaks.size(); ++rank) {
-    const int64_t over = peaks[rank] - problem.machines.MemoryOf(static_cast<int>(rank));
-    if (over <= 0) continue;
-    limits->bytes[rank] -= static_cast<double>(over);
-    fits = false;
-  }
-  return fits;
 }
 
 // The fastest that fits: bytes are counted more finely than the dispatcher does.
@@ -196,18 +194,50 @@ std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
   for (const Answer& answer : answers) {
     if (answer.schedule.value >= cutoff) break;
     std::optional<CustomOrder> made =
-        Make(workload, cutoff, answer.candidate, answer.assignment,
-             optimise::TimetableOf(answer.problem, answer.schedule.order));
+        Make(workload, cutoff,
+             Ordered(answer.candidate.chunks,
+                     optimise::TimetableOf(answer.problem, answer.schedule.order)),
+             answer.assignment);
     if (made) return made;
   }
   return std::nullopt;
+}
+
+// The timetable that schedules/optimise finds for these stages, with the candidate's as a first try.
+std::optional<CustomOrder> OrderAnew(const Workload& workload, const Candidate& candidate,
+                                     const StageAssignment& assignment,
+                                     const CustomOrderLimits& limits) {
+  const Candidate unordered = Unordered(workload, candidate.timetable.placement, candidate.chunks);
+  const PartitionProblem shape = ProblemOf(workload, unordered);
+  const std::vector<RangeCost> stages = PriceStages(shape, assignment);
+  OptimiseRequest wanted = Wanted(shape, stages);
+  wanted.seeds = {candidate.timetable};
+  wanted.stop = limits.stop;
+  absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
+  if (!best.ok() || best->run.makespan >= limits.cutoff) return std::nullopt;
+  return Make(workload, limits.cutoff, Ordered(candidate.chunks, std::move(best->table)),
+              assignment);
+}
+
+// Other stages for the timetable, where they make it faster; whether there are any.
+bool MoveLayers(const Workload& workload, const CustomOrderLimits& limits, CustomOrder* order) {
+  const PartitionProblem problem = ProblemOf(workload, order->candidate);
+  absl::StatusOr<StepModel> model = StepModel::Compile(order->candidate.timetable);
+  if (!model.ok()) return false;
+  int64_t steps = 0;
+  TimedAssignment moved = Improve(problem, Feasible(problem), {order->assignment, order->seconds},
+                                  kMostMoves, &*model, &steps, limits.stop);
+  if (moved.seconds >= order->seconds) return false;
+  order->assignment = std::move(moved.assignment);
+  order->seconds = moved.seconds;
+  return true;
 }
 
 }  // namespace
 
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits) {
-  if (!WorthTrying(workload)) return std::nullopt;
+  if (!WorthTrying(workload, limits.few_actions)) return std::nullopt;
   std::vector<Answer> answers = DispatchAll(workload, limits, CustomOrderTrials());
   const size_t best = Fastest(answers);
   const double fastest = answers[best].schedule.value;
@@ -227,21 +257,17 @@ std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candi
       actions > kManyToOptimise) {
     return std::nullopt;
   }
-  const Candidate unordered = Unordered(workload, own.placement, candidate.chunks);
-  const PartitionProblem shape = ProblemOf(workload, unordered);
-  const std::vector<RangeCost> stages = PriceStages(shape, assignment);
-  OptimiseRequest wanted = Wanted(shape, stages);
-  wanted.seeds = {own};
-  wanted.stop = limits.stop;
-  for (int tries = 0; tries < kMostTries; ++tries) {
-    absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
-    // RoomOf takes off the most that any call may need: too little may be left for what the plan does.
-    if (!best.ok() || best->run.makespan >= limits.cutoff) return std::nullopt;
-    if (LimitToFit(shape, stages, best->table, &wanted.limits)) {
-      return Make(workload, limits.cutoff, unordered, assignment, std::move(best->table));
-    }
+  std::optional<CustomOrder> best = OrderAnew(workload, candidate, assignment, limits);
+  for (int turn = 1; best && turn < kMostTurns; ++turn) {
+    if (!MoveLayers(workload, limits, &*best)) break;
+    CustomOrderLimits shorter = limits;
+    shorter.cutoff = best->seconds * (1 - kWorthATurn);
+    std::optional<CustomOrder> next =
+        OrderAnew(workload, best->candidate, best->assignment, shorter);
+    if (!next) break;
+    best = std::move(next);
   }
-  return std::nullopt;
+  return best;
 }
 
 }  // namespace sluice

@@ -25,7 +25,9 @@ struct CustomOrder {
 // What is of interest, and when to stop.
 struct CustomOrderLimits {
   double cutoff = std::numeric_limits<double>::infinity();  // seconds that it must stay below
-  double enough = 0;                // seconds that are good enough: no more is tried then
+  double enough = 0;  // seconds that are good enough: no more is tried then
+  // Of timetables with few actions or of the others: for few, the catalogue is to be tried first.
+  bool few_actions = false;
   std::function<bool()> stop = {};  // asked from several threads; true ends it; may be empty
 };
 
@@ -40,14 +42,15 @@ struct CustomOrderLimits {
 //   3. The row's rules dispatch the actions; of all timetables the fastest that fits is kept.
 // Where that takes more than `limits.enough` seconds, 4. the rows near the best one (TrialsNear) are
 // tried as well.
-// Returns nothing where this does not pay: with few actions, since the exact search of the
-// catalogue is quick and proves more; with less than two layers per device; where devices differ;
-// or where nothing is below `limits.cutoff`.
+// Returns nothing where this does not pay: with fewer than 2,000 actions, unless these are asked for,
+// since the exact search of the catalogue is quick and proves more; with less than two layers per
+// device; where devices differ; or where nothing is below `limits.cutoff`.
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits = {});
 
 // Another order for the stages of a plan: that which schedules/optimise finds for their costs and
-// the memory of the devices, `candidate`'s own being its first try. `assignment` stays as it is.
+// the memory of the devices, `candidate`'s own being its first try. Where other cuts or
+// recomputation make that order faster, the stages become these, and are ordered anew, in turns.
 // Nothing where none that fits is below `limits.cutoff`, where the plan has more than one copy of
 // the model or updates its weights within a step, or with so many actions that it would take long.
 std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candidate& candidate,

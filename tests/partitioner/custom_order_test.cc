@@ -325,6 +325,8 @@ TEST(CustomOrder, IsLeftOutWhereTheCatalogueWillDo) {
   PlanRequest few = request;
   few.micro_batches = 20;
   EXPECT_FALSE(FindCustomOrder(few).has_value());
+  EXPECT_TRUE(FindCustomOrder(few, {.few_actions = true}).has_value());
+  EXPECT_FALSE(FindCustomOrder(request, {.few_actions = true}).has_value());
   PlanRequest tight = request;
   tight.machines.memory_limit = 60;
   EXPECT_FALSE(FindCustomOrder(tight).has_value());
@@ -396,7 +398,7 @@ Workload WorkloadOf(const PartitionProblem& problem) {
 
 TEST(FindBetterOrder, IsSoundFitsAndIsFaster) {
   constexpr uint64_t kTrials = Trials(120, /*sanitized=*/15);
-  int faster = 0, faster_in_little_memory = 0;
+  int faster = 0, faster_in_little_memory = 0, moved = 0;
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     const RandomCase random(seed);
     SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << random.Describe());
@@ -412,6 +414,7 @@ TEST(FindBetterOrder, IsSoundFitsAndIsFaster) {
     ++faster;
     faster_in_little_memory += workload.machines.limits_memory() ? 1 : 0;
     EXPECT_LT(order->seconds, seconds);
+    moved += order->assignment.partition != assignment.partition ? 1 : 0;
     const Timetable& made = order->candidate.timetable;
     EXPECT_EQ(made.placement.rank_of_stage(), random.timetable.placement.rank_of_stage());
     EXPECT_EQ(made.micro_batches, random.timetable.micro_batches);
@@ -422,6 +425,7 @@ TEST(FindBetterOrder, IsSoundFitsAndIsFaster) {
     EXPECT_GE(order->seconds, StepFloor(workload) * (1 - kProofTolerance));
   }
   RecordProperty("faster", faster);
+  RecordProperty("moved", moved);
   RecordProperty("faster_in_little_memory", faster_in_little_memory);
   EXPECT_GT(faster, static_cast<int>(kTrials) / 10);
   EXPECT_GT(faster_in_little_memory, static_cast<int>(kTrials) / 20);

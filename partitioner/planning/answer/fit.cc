@@ -89,7 +89,7 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
     request.machines.memory_limit =
         TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
     if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;
-    absl::StatusOr<Plan> plan = MakePlan(request);
+    absl::StatusOr<Plan> plan = MakePlan(request, &best->plan);
     if (!plan.ok() && plan.status().code() != absl::StatusCode::kFailedPrecondition) {
       return plan.status();
     }

@@ -29,8 +29,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kWave = 4;
 // A plan that is as close to the bound is left as it is; one of the catalogue also where another
 // order would save less than this.
-constexpr double kSmallGap = 0.01;
-constexpr double kWorthwhile = 0.005;
+constexpr double kSmallGap = 0.002;
+constexpr double kWorthwhile = 0.002;
 
 absl::Status CheckRequest(const PlanRequest& request) {
   if (request.devices < 1) {
@@ -58,8 +58,10 @@ absl::Status CheckRequest(const PlanRequest& request) {
 // assignments, then, best first, the exact search, which has to beat the best known.
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request)
+  // `before` as MakePlan() takes it.
+  explicit Planner(const PlanRequest& request, const Plan* before = nullptr)
       : request_(request),
+        before_(before),
         floor_(request.objective == PlanObjective::kStep ? StepFloor(request) : 0),
         race_({.cutoff = request.cutoff,
                .gap = request.gap,
@@ -77,7 +79,8 @@ class Planner {
     }
     if (custom_) {
       race_.Lower(custom_->seconds);
-      if (RelativeGap(custom_->seconds, floor_) <= request_.gap) return FinishCustom();
+      ChooseCustom();
+      if (RelativeGap(best_->seconds, Bound()) <= request_.gap) return Finish();
     }
     const absl::StatusOr<std::vector<Candidate>> candidates =
         ListCandidates(request_, &rejected_, &cut_short_);
@@ -90,13 +93,29 @@ class Planner {
       FindBottlenecks();
     }
     if (absl::Status status = Choose(); !status.ok()) return status;
-    if (best_ == nullptr && !custom_) return WhyNothing();
+    if (!best_) return WhyNothing();
     Reorder();
     RejectSlower();
-    return best_ == nullptr ? FinishCustom() : Finish();
+    return Finish();
   }
 
  private:
+  // The best plan so far, of a contestant or custom_.
+  struct Chosen {
+    const Candidate* candidate;
+    const StageAssignment* assignment;
+    double seconds;
+    bool custom;
+  };
+
+  void ChooseCustom() {
+    best_ = {&custom_->candidate, &custom_->assignment, custom_->seconds, /*custom=*/true};
+  }
+
+  // Seconds that no plan which competes with the best one beats. A custom order competes with
+  // every order, so only StepFloor() bounds it.
+  double Bound() const { return best_->custom ? floor_ : std::max(lower_bound_, floor_); }
+
   void FindSteps() {
     std::vector<double> seeds(contestants_.size());
     ParallelFor(contestants_.size(), [&](size_t i) { seeds[i] = contestants_[i].Seed(); });
@@ -124,7 +143,6 @@ class Planner {
 
   // The first of the fastest, and what is proved of all.
   absl::Status Choose() {
-    const double limit = custom_ ? custom_->seconds : request_.cutoff;
     for (const TimetableContestant& contestant : contestants_) {
       const RaceResult& result = contestant.result;
       if (!result.found()) {
@@ -132,9 +150,12 @@ class Planner {
         continue;
       }
       lower_bound_ = std::min(lower_bound_, result.lower_bound);
-      const bool faster =
-          best_ == nullptr || result.seconds < best_->result.seconds * (1 - kProofTolerance);
-      if (faster && result.seconds < limit) best_ = &contestant;
+      const double limit = !best_          ? request_.cutoff
+                           : best_->custom ? best_->seconds
+                                           : best_->seconds * (1 - kProofTolerance);
+      if (result.seconds >= limit) continue;
+      best_ = {&contestant.candidate(), &contestant.assignment(), result.seconds,
+               /*custom=*/false};
     }
     return absl::OkStatus();
   }
@@ -142,19 +163,32 @@ class Planner {
   // The catalogue's orders suit equal stages, and those of FindCustomOrder follow simple rules:
   // where the best plan may be far from what is possible, an order made for it may be faster.
   void Reorder() {
-    if (!AllowsCustomOrder(request_)) return;
-    const double seconds = best_ == nullptr ? custom_->seconds : best_->result.seconds;
-    const double bound = best_ == nullptr ? floor_ : std::max(lower_bound_, floor_);
-    if (RelativeGap(seconds, bound) <= std::max(request_.gap, kSmallGap) + kProofTolerance) return;
-    const Candidate& candidate = best_ == nullptr ? custom_->candidate : best_->candidate();
-    const StageAssignment& assignment =
-        best_ == nullptr ? custom_->assignment : best_->assignment();
+    if (!AllowsCustomOrder(request_) || !MayImprove()) return;
+    ReorderFrom(*best_->candidate, *best_->assignment);
+    if (before_ != nullptr && MayImprove()) {
+      ReorderFrom({before_->schedule, before_->chunks, before_->timetable, nullptr},
+                  AssignmentOf(*before_));
+    }
+    if (MayImprove()) {
+      const std::optional<CustomOrder> start =
+          FindCustomOrder(request_, {.few_actions = true, .stop = request_.stop});
+      if (start) ReorderFrom(start->candidate, start->assignment);
+    }
+  }
+
+  bool MayImprove() const {
+    const double small = std::max(request_.gap, kSmallGap);
+    return RelativeGap(best_->seconds, Bound()) > small + kProofTolerance;
+  }
+
+  void ReorderFrom(const Candidate& candidate, const StageAssignment& assignment) {
+    const double less = best_->custom ? kProofTolerance : kWorthwhile;
     std::optional<CustomOrder> better =
         FindBetterOrder(request_, candidate, assignment,
-                        {.cutoff = seconds * (1 - kWorthwhile), .stop = request_.stop});
+                        {.cutoff = best_->seconds * (1 - less), .stop = request_.stop});
     if (!better) return;
     custom_ = std::move(better);
-    best_ = nullptr;
+    ChooseCustom();
   }
 
   absl::Status Reject(const TimetableContestant& contestant) {
@@ -192,12 +226,14 @@ class Planner {
   void RejectSlower() {
     std::vector<const TimetableContestant*> slower;
     for (const TimetableContestant& contestant : contestants_) {
-      if (contestant.result.found() && &contestant != best_) slower.push_back(&contestant);
+      if (contestant.result.found() && &contestant.candidate() != best_->candidate) {
+        slower.push_back(&contestant);
+      }
     }
     std::stable_sort(slower.begin(), slower.end(), [](const auto* a, const auto* b) {
       return a->result.seconds < b->result.seconds;
     });
-    const double best = best_ == nullptr ? custom_->seconds : best_->result.seconds;
+    const double best = best_->seconds;
     std::vector<RejectedPlan> rejected;
     rejected.reserve(slower.size());
     for (const TimetableContestant* each : slower) {
@@ -209,29 +245,22 @@ class Planner {
   }
 
   absl::StatusOr<std::optional<Plan>> Finish() {
-    return Build(best_->candidate(), best_->assignment(), std::max(lower_bound_, floor_));
-  }
-  // A custom order competes with every order, so only StepFloor() bounds it.
-  absl::StatusOr<std::optional<Plan>> FinishCustom() {
-    return Build(custom_->candidate, custom_->assignment, floor_);
-  }
-  absl::StatusOr<std::optional<Plan>> Build(const Candidate& candidate,
-                                            const StageAssignment& assignment, double bound) {
-    absl::StatusOr<Plan> plan = BuildPlan(request_, candidate, assignment);
+    absl::StatusOr<Plan> plan = BuildPlan(request_, *best_->candidate, *best_->assignment);
     if (!plan.ok()) return plan.status();
-    plan->SetLowerBound(bound);
+    plan->SetLowerBound(Bound());
     plan->rejected = rejected_;
     plan->steps = race_.steps();
     return *std::move(plan);
   }
 
   const PlanRequest& request_;
+  const Plan* const before_;
   const double floor_;  // seconds that no plan beats; 0 for other objectives
   Race race_;
   std::deque<TimetableContestant> contestants_;  // those with the fewest in flight first
   std::vector<RejectedPlan> rejected_;
   std::optional<CustomOrder> custom_;
-  const TimetableContestant* best_ = nullptr;  // null where custom_ is better
+  std::optional<Chosen> best_;
   absl::Status stopped_;
   bool cut_short_ = false;  // some schedules were not even generated
   double lower_bound_ = kInfinity;
@@ -260,8 +289,9 @@ absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& reque
   return Planner(request).Run();
 }
 
-absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
-  absl::StatusOr<std::optional<Plan>> plan = MakePlanBelowCutoff(request);
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request, const Plan* before) {
+  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
+  absl::StatusOr<std::optional<Plan>> plan = Planner(request, before).Run();
   if (!plan.ok()) return plan.status();
   if (!*plan) return absl::NotFoundError("no plan is fast enough");
   return **std::move(plan);
