@@ -22,6 +22,7 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr double kTolerance = 1e-7;
 
@@ -110,6 +111,7 @@ TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
 }
 
 TEST(JointPlan, AGapThatIsAllowedIsKept) {
+  int faster = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomModel model(seed);
     model.memory.reset();
@@ -121,7 +123,12 @@ TEST(JointPlan, AGapThatIsAllowedIsKept) {
     EXPECT_LE(near->plan.step_seconds, best * 1.1 + kTolerance);
     EXPECT_LE(near->plan.lower_bound, best + kTolerance);
     EXPECT_LE(near->plan.gap(), 0.1 + kTolerance);
+    for (const RejectedPlan& rejected : near->plan.rejected) {
+      EXPECT_THAT(rejected.why, Not(HasSubstr("slower: at least -"))) << rejected.what;
+      faster += rejected.why.find("proved at most") != std::string::npos ? 1 : 0;
+    }
   }
+  EXPECT_GT(faster, 0);
 }
 
 TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {

@@ -175,6 +175,9 @@ class JointPlanner {
     const bool by_floor = !contestant.tried() && contestant.floor < kInfinity &&
                           contestant.floor >= best / (1 + request_.common.gap);
     if (!by_floor) return std::string(contestant.WhyNone().message());
+    if (contestant.floor < best) {
+      return absl::StrFormat("proved at most %.1f %% faster", 100 * (best / contestant.floor - 1));
+    }
     return absl::StrFormat("proved slower: at least %+.1f %%", 100 * (contestant.floor / best - 1));
   }
 
