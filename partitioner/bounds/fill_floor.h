@@ -18,8 +18,8 @@ namespace sluice {
 // whose terms are at least 0, R and saved being the policy's. One of the two waits alone counts
 // with the other's terms left out; without the second, each layer adds its tail. Prices that suit
 // the rank's policies are best, so ranks are told apart by the choice (layer and policy) of theirs
-// that does most F per byte; a rank whose best is a given one has paid for its R once at least. Some
-// rank has k + 1 of the k * devices + 1 layers that work longest.
+// that does most F per byte; a rank whose best is a given one has paid for its R once at least.
+// Some rank has k + 1 of the k * devices + 1 layers that work longest.
 double FillFloor(const Workload& workload);
 
 }  // namespace sluice

@@ -27,8 +27,8 @@ constexpr int64_t kManyActions = 1'000'000;
 // With more, schedules/optimise takes seconds and finds nothing faster than the rules do: none in
 // bench/plan_search, whose timetables have 50 thousand actions and more.
 constexpr int64_t kManyToOptimise = 20'000;
-// How often a plan is ordered anew, with other stages each time; the least share of its seconds that
-// each time must save; and the actions that are simulated to find those stages.
+// How often a plan is ordered anew, with other stages each time; the least share of its seconds
+// that each time must save; and the actions that are simulated to find those stages.
 constexpr int kMostTurns = 6;
 constexpr double kWorthATurn = 0.001;
 constexpr int64_t kMostMoves = 40'000'000;
@@ -203,7 +203,7 @@ std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
   return std::nullopt;
 }
 
-// The timetable that schedules/optimise finds for these stages, with the candidate's as a first try.
+// The timetable that schedules/optimise finds for these stages; the candidate's is a first try.
 std::optional<CustomOrder> OrderAnew(const Workload& workload, const Candidate& candidate,
                                      const StageAssignment& assignment,
                                      const CustomOrderLimits& limits) {

@@ -42,9 +42,9 @@ struct CustomOrderLimits {
 //   3. The row's rules dispatch the actions; of all timetables the fastest that fits is kept.
 // Where that takes more than `limits.enough` seconds, 4. the rows near the best one (TrialsNear) are
 // tried as well.
-// Returns nothing where this does not pay: with fewer than 2,000 actions, unless these are asked for,
-// since the exact search of the catalogue is quick and proves more; with less than two layers per
-// device; where devices differ; or where nothing is below `limits.cutoff`.
+// Returns nothing where this does not pay: with fewer than 2,000 actions, unless these are asked
+// for, since the exact search of the catalogue is quick and proves more; with less than two layers
+// per device; where devices differ; or where nothing is below `limits.cutoff`.
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits = {});
 

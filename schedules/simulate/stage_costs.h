@@ -32,8 +32,8 @@ struct StageCosts {
   // Bytes that it holds from the end of I to the end of W; may be empty. More than the activations
   // where F keeps little because I computes the rest again.
   std::vector<double> weight_grad_bytes;
-  // Of the activations, the bytes that stay between F and RECOMPUTE, where the table has one; may be
-  // empty.
+  // Of the activations, the bytes that stay between F and RECOMPUTE, where the table has one; may
+  // be empty.
   std::vector<double> checkpoint_bytes;
 
   // The same costs at each of `stages` stages; B = I + W.

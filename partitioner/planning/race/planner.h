@@ -22,8 +22,8 @@ double QuickSeconds(const PlanRequest& request);
 absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& request);
 
 // The same for a request without a cutoff: NotFound where it has one, and nothing is below it.
-// `before` is the plan of a request that allowed a little more memory: its stages, in another order,
-// are one more thing to try. May be null.
+// `before` is the plan of a request that allowed a little more memory: its stages, in another
+// order, are one more thing to try. May be null.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request, const Plan* before = nullptr);
 
 }  // namespace sluice
