@@ -103,7 +103,9 @@ double MemoryAreaBound(const Problem& problem) {
       double until_weight = 0;
       for (int s : problem.stages_of[rank]) {
         until_gradient += rule.held[s] * trips[s] * problem.micro_batches;
-        until_weight += rule.kept[s] * problem.weight_grad[s] * problem.micro_batches;
+        // Where W needs more than F kept, a B in its place goes on with what F kept.
+        const double kept = std::min(rule.kept[s], rule.held[s]);
+        until_weight += kept * problem.weight_grad[s] * problem.micro_batches;
       }
       if (rule.limit[rank] <= 0) continue;
       const double room = rule.limit[rank] * (1 + kSlack);

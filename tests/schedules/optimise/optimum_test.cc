@@ -10,6 +10,7 @@
 
 #include "schedules/optimise/exact/exact.h"
 #include "schedules/optimise/optimise.h"
+#include "schedules/optimise/problem/bounds.h"
 #include "schedules/optimise/problem/problem.h"
 #include "schedules/simulate/simulate.h"
 #include "tests/sanitizers.h"
@@ -307,6 +308,27 @@ TEST(Optimum, IsNotBelowTheBoundWhereWeightGradientsNeedMoreThanForwardsKeep) {
     }
   }
   EXPECT_GE(found, rounds * 85 / 100) << "of " << rounds;
+}
+
+// A B never holds what W alone would: 12 on rank 0, which has room for two forwards of 6. The first
+// gradient arrives after 11 seconds; then B, F and two more B take 64.
+TEST(Optimum, RunsWholeBackwardsWhereWeightGradientsNeedAllMemory) {
+  OptimiseRequest request;
+  request.placement = Placement::Looped(2);
+  request.micro_batches = 3;
+  request.costs = StageCosts::Uniform(2, 1, 1, 0, 4);
+  request.costs.weight_grad[0] = 20;
+  request.costs.backward[0] = 21;
+  request.costs.activation_bytes = {6, 1};
+  request.costs.weight_grad_bytes = {12, 1};
+  request.limits.bytes = {12, 3};
+  const auto best = OptimiseTimetable(request);
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_EQ(AllTimetables(request).Best(), 75);
+  EXPECT_EQ(best->run.makespan, 75);
+  const absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(request);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_LE(optimise::MemoryAreaBound(optimise::CheapestOf(*problem)), 75);
 }
 
 // However few prefixes the search may look at, its bounds of the optimum hold.
