@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// A few kinds of layers, as in real models, that keep no more for W than F kept.
+// A few kinds of layers, as in real models.
 std::vector<LayerCost> RandomModel(Random& random, int count) {
   const std::vector<LayerCost> kinds = RandomLayers(random, 2);
   std::vector<LayerCost> layers;
@@ -24,9 +24,6 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
     layers.push_back(kinds[Below(random, 4) == 0 ? 1 : 0]);
     LayerCost& layer = layers.back();
     layer.workspace_bytes = 0;
-    layer.weight_grad_bytes =
-        std::min(layer.weight_grad_bytes,
-                 *std::min_element(layer.saved_bytes.begin(), layer.saved_bytes.end()));
     layer.tied_bytes = layer.tied_gradient_bytes = 0;
     layer.tied_sum_seconds = 0;
   }
