@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/answer/audit_cost.h"
 #include "partitioner/planning/answer/head_advice.h"
 #include "partitioner/planning/answer/run_memory.h"
@@ -76,12 +78,15 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
   PlanRequest request = RequestOf(joint.common, best->setting, best->machines);
   const std::optional<int64_t> limit = request.machines.memory_limit;
   const double lower_bound = best->plan.lower_bound;
+  const double floor = request.objective == PlanObjective::kStep ? StepFloor(request) : lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     const std::vector<int64_t> declared = best->plan.peak_bytes;
     absl::Status status =
         SetRunMemory(question, source, best->setting, joint.stop_completing, &best->plan);
-    // That of a plan made for less memory would be of those alone that fit into less.
-    best->plan.SetLowerBound(lower_bound);
+    // That of a plan made for less memory would be of those alone that fit into less. The first plan
+    // may have been bounded among the catalogue's orders alone.
+    const bool custom = best->plan.schedule == kCustomOrder;
+    best->plan.SetLowerBound(custom ? std::min(lower_bound, floor) : lower_bound);
     best->completed = !absl::IsDeadlineExceeded(status);
     if (!best->completed) return absl::OkStatus();
     if (!status.ok()) return status;
