@@ -47,10 +47,12 @@ bool HasShortBackward(const Problem& problem) {
 
 // Whether an I may add to what its rank holds: the exhaustive search takes it that only F does.
 bool HasGrowingGradient(const Problem& problem) {
-  const auto grows = [](double reserve) { return reserve > 0; };
-  return std::any_of(problem.memory.begin(), problem.memory.end(), [&](const auto& rule) {
-    return std::any_of(rule.reserve.begin(), rule.reserve.end(), grows);
-  });
+  for (const optimise::MemoryRule& rule : problem.memory) {
+    for (int s = 0; s < problem.stages; ++s) {
+      if (rule.kept[s] > rule.held[s]) return true;
+    }
+  }
+  return false;
 }
 
 // `table` with one B for each I that its own W follows at once.

@@ -123,11 +123,10 @@ DueTimeDispatcher::View DueTimeDispatcher::Look(int rank, double now) const {
     }
     const double gradient_in = state_.GradientArrival(s);
     if (gradient_in == kNever) continue;
-    if (gradient_in <= now && !state_.GradientFits(rank, s)) {
-      view.starved = true;
-      continue;
-    }
-    Offer({Op::kInputGrad, s, Due(g, gradient_at_[s])}, gradient_in, now, &view);
+    const bool fits = state_.GradientFits(rank, s);
+    if (gradient_in <= now && !fits) view.starved = true;
+    Offer({fits ? Op::kInputGrad : Op::kBackward, s, Due(g, gradient_at_[s])}, gradient_in, now,
+          &view);
   }
   return view;
 }

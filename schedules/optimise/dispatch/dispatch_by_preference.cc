@@ -30,7 +30,7 @@ class PreferenceDispatcher {
   struct Choice {
     int gradient = kNone;         // stage whose I has arrived
     int forward = kNone;          // stage whose F has arrived and may start
-    bool starved = false;         // an F or I has arrived that only lacks memory
+    bool starved = false;         // an F has arrived that only lacks memory
     double gradient_in = kNever;  // when the next I arrives
     double forward_in = kNever;   // when the next F that may start arrives
   };
@@ -39,6 +39,7 @@ class PreferenceDispatcher {
   Choice Look(int rank, double now) const;
   void LookAtForward(int rank, int stage, double now, Choice* choice) const;
   void Decide(int rank, double now);
+  void StartGradient(int rank, int stage, double now);
   bool Fuses(int stage) const;
   int LateWeight(int rank) const;
   int PendingWeight(int rank) const;
@@ -89,8 +90,6 @@ PreferenceDispatcher::Choice PreferenceDispatcher::Look(int rank, double now) co
     const double arrival = state_.GradientArrival(stage);
     if (arrival > now) {
       choice.gradient_in = std::min(choice.gradient_in, arrival);
-    } else if (!state_.GradientFits(rank, stage)) {
-      choice.starved = true;
     } else if (choice.gradient == kNone || !rules_.deep_first) {
       choice.gradient = stage;
     }
@@ -136,13 +135,22 @@ int PreferenceDispatcher::LateWeight(int rank) const {
   return kNone;
 }
 
+// Runs the I of a gradient that has arrived, or its B. Where I has no room, a W that waits makes
+// some; where none waits, B needs none.
+void PreferenceDispatcher::StartGradient(int rank, int stage, double now) {
+  const bool waits = state_.weights(stage) < state_.gradients(stage);
+  if (!waits && Fuses(stage)) return state_.Start(rank, Op::kBackward, stage, now);
+  if (state_.GradientFits(rank, stage)) return state_.Start(rank, Op::kInputGrad, stage, now);
+  const int weight = PendingWeight(rank);
+  if (weight != kNone) return state_.Start(rank, Op::kWeightGrad, weight, now);
+  state_.Start(rank, Op::kBackward, stage, now);
+}
+
 void PreferenceDispatcher::Decide(int rank, double now) {
   const Choice choice = Look(rank, now);
   const bool both = choice.gradient != kNone && choice.forward != kNone;
   if (choice.gradient != kNone && !(both && rules_.forward_first)) {
-    const bool waits = state_.weights(choice.gradient) < state_.gradients(choice.gradient);
-    const bool whole = !waits && Fuses(choice.gradient);
-    return state_.Start(rank, whole ? Op::kBackward : Op::kInputGrad, choice.gradient, now);
+    return StartGradient(rank, choice.gradient, now);
   }
   if (const int late = LateWeight(rank); late != kNone) {
     return state_.Start(rank, Op::kWeightGrad, late, now);

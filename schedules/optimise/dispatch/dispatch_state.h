@@ -37,9 +37,9 @@ class DispatchState {
   double ForwardArrival(int stage) const;
   double GradientArrival(int stage) const;
 
-  // Whether F of `stage` has room now, and leaves room for an I.
+  // Whether F of `stage` has room now, besides the reserve for an I.
   bool Admits(int rank, int stage) const { return memory_[rank].Admits(stage); }
-  // Whether I of `stage` has room now. Where not, it has once W have run.
+  // Whether I of `stage` has room now. Where not, W that wait may make room, and B needs none.
   bool GradientFits(int rank, int stage) const {
     return memory_[rank].Fits({Op::kInputGrad, static_cast<uint16_t>(stage)});
   }

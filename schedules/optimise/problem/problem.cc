@@ -32,10 +32,13 @@ absl::Status AddByteRule(const OptimiseRequest& request, Problem* problem) {
   if (limit.empty() || request.costs.activation_bytes.empty()) return absl::OkStatus();
   MemoryRule rule{request.costs.activation_bytes, request.costs.weight_grad_bytes, limit, {}};
   rule.kept.resize(problem->stages, 0);
-  rule.reserve.resize(problem->ranks, 0);
   for (int rank = 0; rank < problem->ranks; ++rank) {
-    double& reserve = rule.reserve[rank];
-    for (int s : problem->stages_of[rank]) reserve = std::max(reserve, rule.kept[s] - rule.held[s]);
+    double added = 0, room = limit[rank];
+    for (int s : problem->stages_of[rank]) {
+      added = std::max(added, rule.kept[s] - rule.held[s]);
+      room -= rule.held[s];
+    }
+    rule.reserve.push_back(std::max(0.0, std::min(added, room)));
   }
   problem->memory.push_back(std::move(rule));
   return absl::OkStatus();
@@ -43,7 +46,7 @@ absl::Status AddByteRule(const OptimiseRequest& request, Problem* problem) {
 
 // Before the I of a micro-batch on the last stage, its F must have run on every stage: at that
 // moment each rank holds that micro-batch once for each of its stages. A rank that has memory for
-// that, and for what an I adds, lets one micro-batch after another through.
+// that lets one micro-batch after another through, since B needs no more.
 absl::Status CheckPossible(const Problem& problem) {
   for (const MemoryRule& rule : problem.memory) {
     const bool counted = rule.held == std::vector<double>(problem.stages, 1);
@@ -55,7 +58,7 @@ absl::Status CheckPossible(const Problem& problem) {
         return absl::InvalidArgumentError(
             absl::StrCat("the memory limit of rank ", rank, " is not a number"));
       }
-      double least = rule.reserve[rank];
+      double least = 0;
       for (int s : problem.stages_of[rank]) least += rule.held[s];
       if (least <= rule.limit[rank] || least <= enough) continue;
       enough = least;
@@ -69,6 +72,14 @@ absl::Status CheckPossible(const Problem& problem) {
         stages == 1 ? " stage" : " stages", "; the least limit that would do is ", enough));
   }
   return absl::OkStatus();
+}
+
+// Whether the rank of the stage has room for what an I keeps for its W.
+bool MaySplit(const Problem& problem, int stage) {
+  const int rank = problem.placement.rank(stage);
+  return std::all_of(problem.memory.begin(), problem.memory.end(), [&](const MemoryRule& rule) {
+    return rule.kept[stage] <= rule.limit[rank] * (1 + kSlack);
+  });
 }
 
 }  // namespace
@@ -125,9 +136,11 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
 Problem CheapestOf(Problem problem) {
   for (int s = 0; s < problem.stages; ++s) {
     if (!problem.fuses(s)) continue;
-    const double split = problem.input_grad[s] + problem.weight_grad[s];
-    problem.backward[s] = std::min(problem.backward[s], split);
-    problem.input_grad[s] = std::min(problem.input_grad[s], problem.backward[s]);
+    const double whole = problem.backward[s],
+                 split = problem.input_grad[s] + problem.weight_grad[s];
+    const bool splits = MaySplit(problem, s);
+    problem.backward[s] = splits ? std::min(whole, split) : whole;
+    problem.input_grad[s] = splits ? std::min(problem.input_grad[s], problem.backward[s]) : whole;
     problem.weight_grad[s] = problem.backward[s] - problem.input_grad[s];
     problem.fused[s] = 0;
   }

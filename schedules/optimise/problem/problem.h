@@ -32,11 +32,13 @@ using Order = std::vector<std::vector<Step>>;  // [rank][position]
 
 // One kind of memory: activations, or bytes.
 struct MemoryRule {
-  std::vector<double> held;  // [stage] from the start of F to the end of I
-  std::vector<double>
-      kept;  // [stage] from then until the end of W; more than that where F keeps little
-  std::vector<double> limit;    // [rank]
-  std::vector<double> reserve;  // [rank] the most that one I of its stages adds to what it holds
+  std::vector<double> held;  // [stage] from the start of F to the end of I, or B
+  // [stage] from then until the end of W; more than `held` where F keeps little.
+  std::vector<double> kept;
+  std::vector<double> limit;  // [rank]
+  // [rank] room that dispatchers leave for the most that one I of its stages adds, as far as the
+  // limit has it besides one micro-batch at each of them.
+  std::vector<double> reserve;
 
   // By how much `step` changes what its rank holds.
   double change(const Step& step) const {
@@ -100,8 +102,7 @@ class RankMemory {
 
   // Whether `step` could run now.
   bool Fits(const Step& step) const;
-  // Whether F of `stage` could run now and leave room for any one I, so that the rank can go on,
-  // W by W, whatever it holds.
+  // Whether F of `stage` could run now besides the reserve.
   bool Admits(int stage) const;
   void Apply(const Step& step);  // runs `step`
 

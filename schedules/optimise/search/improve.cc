@@ -176,8 +176,7 @@ void Chain::Move(double temperature, double* cost) {
   Rotate(row, to, from);
 }
 
-// A B in a random block becomes I and W, or an I there and its W a B, wherever the W is: what the
-// rank holds after it only gets less.
+// A B in a random block becomes I and W, or an I there and its W a B, wherever the W is.
 void Chain::MoveFusing(double temperature, double* cost) {
   if (blocks_.empty()) return;
   const Replay::Block& block = blocks_[Draw(0, static_cast<int>(blocks_.size()) - 1)];
@@ -185,7 +184,10 @@ void Chain::MoveFusing(double temperature, double* cost) {
   const int at = Draw(block.first, block.last);
   if (!problem_.fuses(row[at].stage)) return;
   const std::vector<Step> before = row;
-  if (FuseOrSplit(row, at) && !Accept(temperature, cost)) row = before;
+  if (!FuseOrSplit(row, at)) return;
+  // Only a split needs room, and only between its I and its W.
+  const bool fits = row[at].op == Op::kBackward || checker_.Allowed(block.rank, row, at, at + 1);
+  if (!fits || !Accept(temperature, cost)) row = before;
 }
 
 bool Chain::Accept(double temperature, double* cost) {

@@ -47,13 +47,8 @@ OptimiseRequest RandomRequest(Draw& draw) {
   }
   if (draw.Int(0, 2) == 0) return request;
   for (int rank = 0; rank < ranks; ++rank) {
-    double least = 0, grows = 0;
-    for (int s : request.placement.StagesOf(rank)) {
-      const double held = request.costs.activation_bytes[s];
-      least += held;
-      grows = std::max(grows, request.costs.weight_grad_bytes[s] - held);
-    }
-    least += grows;
+    double least = 0;
+    for (int s : request.placement.StagesOf(rank)) least += request.costs.activation_bytes[s];
     request.limits.bytes.push_back(least + draw.Int(0, 40));
   }
   return request;

@@ -287,13 +287,9 @@ TEST(Optimum, IsNotBelowTheBoundWhereWeightGradientsNeedMoreThanForwardsKeep) {
       request.limits = {};
       for (double& bytes : request.costs.weight_grad_bytes) bytes = requests.Draw(4, 9);
       for (int rank = 0; rank < placement.ranks(); ++rank) {
-        double least = 0, grows = 0;
-        for (int s : placement.StagesOf(rank)) {
-          const double held = request.costs.activation_bytes[s];
-          least += held;
-          grows = std::max(grows, request.costs.weight_grad_bytes[s] - held);
-        }
-        request.limits.bytes.push_back(least + grows + requests.Draw(0, 9));
+        double least = 0;
+        for (int s : placement.StagesOf(rank)) least += request.costs.activation_bytes[s];
+        request.limits.bytes.push_back(least + requests.Draw(0, 12));
       }
       const auto best = OptimiseTimetable(request);
       ASSERT_TRUE(best.ok()) << best.status();
@@ -307,6 +303,7 @@ TEST(Optimum, IsNotBelowTheBoundWhereWeightGradientsNeedMoreThanForwardsKeep) {
       ++rounds;
     }
   }
+  RecordProperty("found", found);
   EXPECT_GE(found, rounds * 85 / 100) << "of " << rounds;
 }
 
@@ -329,6 +326,22 @@ TEST(Optimum, RunsWholeBackwardsWhereWeightGradientsNeedAllMemory) {
   const absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(request);
   ASSERT_TRUE(problem.ok()) << problem.status();
   EXPECT_LE(optimise::MemoryAreaBound(optimise::CheapestOf(*problem)), 75);
+}
+
+// Where not even one I has room for what its W needs, each B runs whole, and that is known.
+TEST(Optimum, IsProvedWhereNoInputGradientHasRoom) {
+  OptimiseRequest request;
+  request.placement = Placement::Looped(2);
+  request.micro_batches = 4;
+  request.costs = StageCosts::Uniform(2, 1, 1, 1);
+  request.costs.activation_bytes = {6, 6};
+  request.costs.weight_grad_bytes = {12, 12};
+  request.limits.bytes = {10, 10};
+  const auto best = OptimiseTimetable(request);
+  ASSERT_TRUE(best.ok()) << best.status();
+  // One micro-batch at a time: F, F, B and B.
+  EXPECT_EQ(best->run.makespan, 24);
+  EXPECT_TRUE(best->optimal) << best->lower_bound;
 }
 
 // However few prefixes the search may look at, its bounds of the optimum hold.
