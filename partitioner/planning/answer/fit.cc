@@ -75,18 +75,16 @@ absl::StatusOr<LeanestPlan> LeastMemoryRun(const PlanQuestion& question, const P
 
 absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
                       const JointRequest& joint, JointPlan* best) {
-  PlanRequest request = RequestOf(joint.common, best->setting, best->machines);
-  const std::optional<int64_t> limit = request.machines.memory_limit;
-  const double lower_bound = best->plan.lower_bound;
-  const double floor = request.objective == PlanObjective::kStep ? StepFloor(request) : lower_bound;
+  const PlanRequest asked = RequestOf(joint.common, best->setting, best->machines);
+  const std::optional<int64_t> limit = asked.machines.memory_limit;
+  PlanRequest request = asked;  // with less memory after each repair
+  double lower_bound = best->plan.lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     const std::vector<int64_t> declared = best->plan.peak_bytes;
     absl::Status status =
         SetRunMemory(question, source, best->setting, joint.stop_completing, &best->plan);
-    // That of a plan made for less memory would be of those alone that fit into less. The first plan
-    // may have been bounded among the catalogue's orders alone.
-    const bool custom = best->plan.schedule == kCustomOrder;
-    best->plan.SetLowerBound(custom ? std::min(lower_bound, floor) : lower_bound);
+    // That of a plan made for less memory would be of those alone that fit into less.
+    best->plan.SetLowerBound(lower_bound);
     best->completed = !absl::IsDeadlineExceeded(status);
     if (!best->completed) return absl::OkStatus();
     if (!status.ok()) return status;
@@ -99,6 +97,8 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
       return plan.status();
     }
     if (!plan.ok()) break;
+    // The first plan may have been bounded among the catalogue's orders alone.
+    if (plan->schedule == kCustomOrder) lower_bound = std::min(lower_bound, StepFloor(asked));
     plan->rejected = std::move(best->plan.rejected);  // which tells of other settings, too
     best->plan = *std::move(plan);
   }

@@ -58,8 +58,7 @@ absl::Status CheckRequest(const PlanRequest& request) {
 // assignments, then, best first, the exact search, which has to beat the best known.
 class Planner {
  public:
-  // `before` as MakePlan() takes it.
-  explicit Planner(const PlanRequest& request, const Plan* before = nullptr)
+  Planner(const PlanRequest& request, const Plan* before)
       : request_(request),
         before_(before),
         floor_(request.objective == PlanObjective::kStep ? StepFloor(request) : 0),
@@ -284,14 +283,14 @@ double QuickSeconds(const PlanRequest& request) {
   return TimetableContestant(quick, candidates->front()).Seed();
 }
 
-absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& request) {
+absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& request,
+                                                        const Plan* before) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
-  return Planner(request).Run();
+  return Planner(request, before).Run();
 }
 
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request, const Plan* before) {
-  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
-  absl::StatusOr<std::optional<Plan>> plan = Planner(request, before).Run();
+  absl::StatusOr<std::optional<Plan>> plan = MakePlanBelowCutoff(request, before);
   if (!plan.ok()) return plan.status();
   if (!*plan) return absl::NotFoundError("no plan is fast enough");
   return **std::move(plan);
