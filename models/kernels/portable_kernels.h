@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-// Whether this processor has instructions that multiply bf16 (AVX-512 BF16, which every processor
-// with AMX has too). The variable DNNL_MAX_CPU_ISA of the environment can forbid them. Where there
-// are none, CpuKernels() multiplies bf16 as PortableCpuKernels() does: slower, and with other bits.
+// Whether this processor multiplies bf16 faster than fp32: by AMX, or by AVX-512 BF16 where that is
+// fast. The variable DNNL_MAX_CPU_ISA of the environment can forbid either. A processor that does
+// neither multiplies bf16 in CpuKernels() as in PortableCpuKernels(), with other bits.
 bool CpuMultipliesBFloat16();
 
 // The instruction sets that CpuKernels() uses here, for people: "AVX-512 with bf16" in oneDNN's

@@ -52,7 +52,7 @@ TEST(FindLacks, NamesExactlyWhatWasTakenAway) {
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("ssh"));
   found = Everything();
   found.bf16 = false;
-  EXPECT_THAT(LackedBy(found), testing::ElementsAre("bf16 instructions"));
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("fast bf16"));
   found = Everything();
   found.usable_cores = 1;
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("a second core"));

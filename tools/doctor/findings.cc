@@ -69,9 +69,9 @@ std::vector<Lack> FindLacks(const Findings& found) {
                "stages take turns on one core: correct, but no faster than one stage", ""});
   lack_unless(found.processor.Has("avx2"), {"AVX2", "kernels run on slower instruction sets", ""});
   lack_unless(found.bf16,
-              {"bf16 instructions",
+              {"fast bf16",
                "--dtype bf16 computes its products in fp32: it works, and saves memory, "
-               "but is slower than --dtype fp32",
+               "but is no faster than --dtype fp32",
                ""});
   lack_unless(!found.mpirun.empty(),
               {"MPI", "ranks in several processes need torchrun, srun or --rank, and talk over TCP",

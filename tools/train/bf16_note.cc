@@ -8,8 +8,8 @@ namespace sluice {
 void NoteSlowBFloat16(const std::string& device, DType dtype) {
   if (device != "cpu" || dtype != DType::kBFloat16 || CpuMultipliesBFloat16()) return;
   PrintNotice(
-      "note: this processor has no bf16 arithmetic (AVX-512 BF16 or AMX): bf16 products are "
-      "computed in fp32, slower than with --dtype fp32");
+      "note: this processor has no fast bf16 arithmetic (AMX, or AVX-512 BF16 at full speed): bf16 "
+      "products are computed in fp32, no faster than with --dtype fp32");
 }
 
 }  // namespace sluice

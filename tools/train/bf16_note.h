@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// Prints one line on stderr where products in `dtype` are slow on `device` ("cpu" or "cuda"): bf16
-// on a processor without instructions for it.
+// Prints one line on stderr where products in `dtype` are no faster on `device` ("cpu" or "cuda")
+// than in fp32: bf16 on a processor without fast instructions for it.
 void NoteSlowBFloat16(const std::string& device, DType dtype);
 
 }  // namespace sluice

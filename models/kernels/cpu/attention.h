@@ -37,8 +37,7 @@ constexpr size_t RoundDown(size_t n, size_t multiple) { return n / multiple * mu
 // How bf16 values are multiplied.
 enum class BFloat16Products : uint8_t {
   kSingle,  // as fp32 values
-  // Pairs of them: the same bits. AMD's Zen 4 multiplies these twice as fast as fp32 values, and
-  // Intel's Xeons with AMX half as fast.
+  // Pairs of them: the same bits, faster on some processors (MultipliesBFloat16 of matmul.h).
   kPairs,
   // Rows and keys by AMX tiles, the rest as fp32 values. A tile's sum of 32 products is added as a
   // whole (seen on a Xeon: the sum of the even ones plus that of the odd ones), which gives other

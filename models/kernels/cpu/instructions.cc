@@ -45,7 +45,8 @@ std::string ProductInstructions() {
     case dnnl::cpu_isa::avx512_core_vnni:
       return "AVX-512 with VNNI";
     case dnnl::cpu_isa::avx512_core_bf16:
-      return "AVX-512 with bf16";
+      // Products in fp32 are the same with both.
+      return CpuMultipliesBFloat16() ? "AVX-512 with bf16" : "AVX-512 with VNNI";
     case dnnl::cpu_isa::avx512_core_amx:
       return "AVX-512 with AMX";
     default:

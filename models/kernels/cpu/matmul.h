@@ -10,11 +10,12 @@
 
 namespace sluice::cpu {
 
-// Whether the processor has instructions that multiply bf16 and oneDNN may use them
-// (DNNL_MAX_CPU_ISA).
-bool MultipliesBFloat16();
-// Whether it does so by AMX tiles, and oneDNN may.
+// Whether the processor multiplies pairs of bf16 values (AVX-512 BF16) or tiles of them (AMX), and
+// oneDNN may (DNNL_MAX_CPU_ISA).
+bool HasPairs();
 bool HasTiles();
+// Whether one of these is faster than to multiply the same values in fp32.
+bool MultipliesBFloat16();
 
 // c[m, n] = a[m, k] * b[k, n] (+ bias[n]) (+ residual[m, n]) (+ c), one oneDNN primitive.
 struct MatmulShape {
@@ -33,7 +34,7 @@ struct MatmulShape {
 };
 
 // Creation throws dnnl::error where oneDNN has no such product: in bf16 there is one only where
-// MultipliesBFloat16, or slowly with any AVX-512. Any call throws std::bad_alloc where memory runs
+// HasPairs, or slowly with any AVX-512. Any call throws std::bad_alloc where memory runs
 // out. Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The
 // scratchpad is the caller's.
 class Matmul {

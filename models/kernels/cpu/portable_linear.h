@@ -7,9 +7,8 @@
 
 namespace sluice::cpu {
 
-// Products that every processor computes with the same bits, whatever the number of threads; slower
-// in bf16. The sizes are BytesOf the shape (linear_bytes.h), and oneDNN is first used when a
-// product runs.
+// Products that every processor computes with the same bits, whatever the number of threads. The
+// sizes are BytesOf the shape (linear_bytes.h), and oneDNN is first used when a product runs.
 std::unique_ptr<Linear> MakePortableLinear(const LinearShape& shape);
 
 }  // namespace sluice::cpu

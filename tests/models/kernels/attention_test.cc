@@ -305,7 +305,7 @@ cpu::GroupShape TwoHeads(size_t seq, size_t width, size_t window) {
 
 // The processor's products of pairs round after each of the two, in the order of the sum.
 TEST(AttentionBitsTest, PairsGiveTheBitsOfSingleProducts) {
-  if (!cpu::MultipliesBFloat16() || (hwy::SupportedTargets() & HWY_AVX3) == 0)
+  if (!cpu::HasPairs() || (hwy::SupportedTargets() & HWY_AVX3) == 0)
     GTEST_SKIP() << "no products of bf16 pairs here";
   for (const size_t seq : {1, 2, 13, 50, 97, 131}) {
     for (const size_t width : {1, 5, 16, 33, 128}) {

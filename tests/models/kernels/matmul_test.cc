@@ -28,7 +28,7 @@ TEST(SumPartsTest, AreAsEqualAsMultiplesOf64CanBe) {
 
 // The sum of bf16 values, in parts where the processor has tiles, rounded once.
 TEST(SummedMatmulTest, IsTheProductOfLongRows) {
-  if (!cpu::MultipliesBFloat16()) GTEST_SKIP() << "no bf16 products here";
+  if (!cpu::HasPairs()) GTEST_SKIP() << "no bf16 products here";
   constexpr int64_t kRows = 3, kSum = 131'100, kColumns = 65;
   const auto narrow = [](const Values& values) {
     std::vector<uint16_t> bits;
@@ -109,7 +109,7 @@ TEST(PackPairsTest, HasTheLayoutOfOneDnn) {
               ASSERT_EQ(packed[static_cast<size_t>(at)], ToBFloat16(value)) << r << " " << c;
             }
           }
-          if (!cpu::MultipliesBFloat16()) continue;
+          if (!cpu::HasPairs()) continue;
           using dnnl::memory;
           const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
           const memory::dims strides =

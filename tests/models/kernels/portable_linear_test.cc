@@ -4,8 +4,11 @@
 #include <omp.h>
 
 #include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/kernels/portable_kernels.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
@@ -14,19 +17,27 @@
 namespace sluice {
 namespace {
 
-// More than a tile of 128 x 1024 in every direction, and not whole ones.
-constexpr int64_t kRows = 131, kIn = 1040, kOut = 1027;
+struct Size {
+  int64_t rows, in, out;
+};
+
+// More than a tile in every direction, and not whole ones.
+constexpr Size kSizes[] = {
+    {131, 1040, 1027},  // of 128 x 1024 in the weight's gradient, of 256 x 512 else
+    {530, 270, 259},    // of 512 x 256
+    {530, 100, 1027},   // of 128 x 1024: what so narrow weights work in has no room for more
+};
 
 struct Results {
-  explicit Results(DType dtype)
-      : y(dtype, size_t{kRows * kOut}),
-        dx(dtype, size_t{kRows * kIn}),
-        dw(DType::kFloat32, size_t{kIn * kOut}) {}
+  Results(DType dtype, const Size& size)
+      : y(dtype, static_cast<size_t>(size.rows * size.out)),
+        dx(dtype, static_cast<size_t>(size.rows * size.in)),
+        dw(DType::kFloat32, static_cast<size_t>(size.in * size.out)) {}
   std::vector<std::vector<char>> Bits() const { return {y.Bits(), dx.Bits(), dw.Bits()}; }
   Tensor y, dx, dw;
 };
 
-class PortableLinearTest : public testing::TestWithParam<DType> {
+class PortableLinearTest : public testing::TestWithParam<std::tuple<DType, Size>> {
  protected:
   // Everything that a layer asks of a map, with weights as they are stored in `shape`.
   std::unique_ptr<Results> Run(const LinearShape& shape) const {
@@ -34,7 +45,7 @@ class PortableLinearTest : public testing::TestWithParam<DType> {
     const DType dtype = shape.dtype;
     const Tensor x(dtype, x_), dy(dtype, dy_), residual(dtype, residual_);
     Tensor weight(DType::kFloat32, weight_), bias(DType::kFloat32, bias_);
-    auto out = std::make_unique<Results>(dtype);
+    auto out = std::make_unique<Results>(dtype, size_);
     Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
     Workspace input_grad(linear->input_grad_workspace());
     Workspace weight_grad(linear->weight_grad_workspace());
@@ -50,33 +61,39 @@ class PortableLinearTest : public testing::TestWithParam<DType> {
     return out;
   }
   LinearShape Shape(bool transposed) const {
-    return {.rows = kRows,
-            .in = kIn,
-            .out = kOut,
-            .dtype = GetParam(),
+    return {.rows = size_.rows,
+            .in = size_.in,
+            .out = size_.out,
+            .dtype = dtype_,
             .weight_transposed = transposed};
   }
 
-  const Values x_ = Rounded(RandomMatrix(kRows, kIn, 1), GetParam());
-  const Values dy_ = Rounded(RandomMatrix(kRows, kOut, 2), GetParam());
-  const Values residual_ = Rounded(RandomMatrix(kRows, kOut, 3), GetParam());
-  const Values weight_ = Rounded(RandomMatrix(kIn, kOut, 4), DType::kFloat32);
-  const Values bias_ = Rounded(RandomValues(kOut, 5), DType::kFloat32);
+  const DType dtype_ = std::get<DType>(GetParam());
+  const Size size_ = std::get<Size>(GetParam());
+  const Values x_ = Rounded(RandomMatrix(size_.rows, size_.in, 1), dtype_);
+  const Values dy_ = Rounded(RandomMatrix(size_.rows, size_.out, 2), dtype_);
+  const Values residual_ = Rounded(RandomMatrix(size_.rows, size_.out, 3), dtype_);
+  const Values weight_ = Rounded(RandomMatrix(size_.in, size_.out, 4), DType::kFloat32);
+  const Values bias_ = Rounded(RandomValues(size_.out, 5), DType::kFloat32);
 };
 
+// Twice what linear_test.cc allows: of half a million sums, some stray farther.
+double Tolerance(int64_t terms) { return 2 * SumTolerance(terms); }
+
 TEST_P(PortableLinearTest, TilesMakeUpTheWhole) {
-  const Values weight = Rounded(weight_, GetParam());
+  const auto [rows, in, out] = size_;
+  const Values weight = Rounded(weight_, dtype_);
   for (const bool transposed : {false, true}) {
     const auto results = Run(Shape(transposed));
-    Values y = twin::Product(kRows, kIn, kOut, x_, false, weight, transposed);
+    Values y = twin::Product(rows, in, out, x_, false, weight, transposed);
     for (size_t i = 0; i < y.size(); ++i) y[i] += bias_[i % bias_.size()] + residual_[i];
-    ExpectClose(results->y, y, Epsilon(GetParam()), SumTolerance(kIn), "y");
-    ExpectClose(results->dx, twin::Product(kRows, kOut, kIn, dy_, false, weight, !transposed),
-                Epsilon(GetParam()), SumTolerance(kOut), "dx");
-    Values dw = transposed ? twin::Product(kOut, kRows, kIn, dy_, true, x_, false)
-                           : twin::Product(kIn, kRows, kOut, x_, true, dy_, false);
+    ExpectClose(results->y, y, Epsilon(dtype_), Tolerance(in), "y");
+    ExpectClose(results->dx, twin::Product(rows, out, in, dy_, false, weight, !transposed),
+                Epsilon(dtype_), Tolerance(out), "dx");
+    Values dw = transposed ? twin::Product(out, rows, in, dy_, true, x_, false)
+                           : twin::Product(in, rows, out, x_, true, dy_, false);
     for (double& value : dw) value *= 2;  // overwritten, then added to
-    ExpectClose(results->dw, dw, 1e-6, SumTolerance(2 * kRows), "dw");
+    ExpectClose(results->dw, dw, 1e-6, Tolerance(2 * rows), "dw");
   }
 }
 
@@ -95,9 +112,15 @@ TEST_P(PortableLinearTest, BitsDoNotDependOnTheNumberOfThreads) {
   omp_set_num_threads(before);
 }
 
+std::string NameOf(const testing::TestParamInfo<std::tuple<DType, Size>>& info) {
+  const auto& [dtype, size] = info.param;
+  return absl::StrCat(DTypeName(dtype), "_", size.rows, "x", size.in, "x", size.out);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, PortableLinearTest,
-                         testing::Values(DType::kFloat32, DType::kBFloat16),
-                         [](const auto& param_info) { return DTypeName(param_info.param); });
+                         testing::Combine(testing::Values(DType::kFloat32, DType::kBFloat16),
+                                          testing::ValuesIn(kSizes)),
+                         NameOf);
 
 }  // namespace
 }  // namespace sluice

@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-// `err` without the note of a processor that has no bf16 arithmetic, as this one may be.
+// `err` without the note of a processor that has no fast bf16 arithmetic, as this one may be.
 inline std::string WithoutProcessorNote(std::string err) {
-  if (absl::StartsWith(err, "sluice: note: this processor has no bf16 arithmetic")) {
+  if (absl::StartsWith(err, "sluice: note: this processor has no fast bf16 arithmetic")) {
     err.erase(0, err.find('\n') + 1);
   }
   return err;
