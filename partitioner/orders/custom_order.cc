@@ -28,7 +28,7 @@ constexpr int64_t kManyActions = 1'000'000;
 // bench/plan_search, whose timetables have 50 thousand actions and more.
 constexpr int64_t kManyToOptimise = 20'000;
 // Of schedules/optimise. Steps of eight plans of 70B on 16 to 32 H100 and H200 are up to 2.6 %
-// shorter with 4 than with 1, in up to twice the time; 8 finds no more.
+// shorter with 4 than with 1, in up to 2.5 times the time; 8 finds little more.
 constexpr double kEffort = 4;
 // How often a plan is ordered anew, with other stages each time; the least share of its seconds
 // that each time must save; and the actions that are simulated to find those stages.
