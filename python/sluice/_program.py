@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from sluice import _core
 from sluice._errors import from_exit_code
 
-__all__ = ["Program", "find"]
+__all__ = ["Interrupts", "Program", "find"]
 
 _PREFIX = "sluice: "
 
@@ -69,6 +69,7 @@ class Program:
             encoding="utf-8",
             errors="replace",
         )
+        self._unread = b""  # of stdout
         self._error = ""  # the last line on stderr, not shown yet
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -97,9 +98,18 @@ class Program:
     def lines(self) -> Iterator[Dict[str, Any]]:
         """Its next answers. Raises what it ended with, where it has ended."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            yield json.loads(line)
-        raise self._end()
+        stdout = self._process.stdout.fileno()
+        while True:
+            line, newline, rest = self._unread.partition(b"\n")
+            if newline:
+                self._unread = rest
+                yield json.loads(line)
+                continue
+            # Not readline(), which loses what it has of a line when a signal's handler raises.
+            read = os.read(stdout, 1 << 16)
+            if not read:
+                raise self._end()
+            self._unread += read
 
     def _end(self) -> BaseException:
         code = self._process.wait()
@@ -145,3 +155,40 @@ class Program:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+
+class Interrupts:
+    """What Ctrl-C does while an answer of a program is waited for.
+
+    Python's own handler raises KeyboardInterrupt between any two instructions: also where an answer
+    has been read and is not kept yet. Within a ``with`` block of this, the first Ctrl-C asks the
+    program to end what it does, and the second one ends the program. A handler that the user has
+    set stays as it is.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._handles = False
+        self.count = 0
+        self.raises = False  # as Python's own does, for code of the user
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handle)
+                self._handles = True
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._handles:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _handle(self, *_: Any) -> None:
+        self.count += 1
+        if self.raises:
+            self.raises = False
+            raise KeyboardInterrupt
+        if self.count == 1:
+            self._program.interrupt()
+        else:
+            self._program.kill()

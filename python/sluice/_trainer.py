@@ -16,7 +16,7 @@ from sluice import _flags
 from sluice._data import InputFunction, Source, source_of
 from sluice._errors import from_exit_code
 from sluice._plan import Plan
-from sluice._program import Program
+from sluice._program import Interrupts, Program
 from sluice._record import Record
 
 __all__ = ["Callback", "Evaluation", "Fit", "Step", "Trainer"]
@@ -380,15 +380,20 @@ class Trainer:
     def _ask(self, what: str, **fields: Any) -> Fit:
         if self._program is None:
             raise ValueError("the trainer is closed")
+        with Interrupts(self._program) as interrupts:
+            return self._answer(interrupts, what, **fields)
+
+    def _answer(self, interrupts: Interrupts, what: str, **fields: Any) -> Fit:
+        assert self._program is not None
         history: List[Step] = []
-        raised: Optional[BaseException] = None  # by a callback, or Ctrl-C
+        raised: Optional[BaseException] = None  # by a callback, or by a handler of the user's
         self._program.command(do=what, **fields)
         while True:
             try:
                 line = self._next_line()
                 if "done" in line or "refused" in line:
                     break
-            except KeyboardInterrupt as interrupt:
+            except KeyboardInterrupt as interrupt:  # of a handler that the user has set
                 if isinstance(raised, KeyboardInterrupt):
                     self._program.kill()
                     self._close()
@@ -398,10 +403,19 @@ class Trainer:
                 continue
             except BaseException:
                 self._close()
+                if interrupts.count > 1:
+                    raise KeyboardInterrupt from None
                 raise
+            if raised is not None or interrupts.count > 0:
+                # The program forgets one that comes before it has read the command.
+                self._program.interrupt()
+                continue
             try:
-                if raised is None:
+                try:
+                    interrupts.raises = True
                     self._tell(line, history)
+                finally:
+                    interrupts.raises = False
             except BaseException as error:  # pylint: disable=broad-except
                 raised = error  # once the step that is being taken has ended
                 self._program.interrupt()
@@ -412,6 +426,8 @@ class Trainer:
         self._step = int(line["steps"])
         if raised is not None:
             raise raised
+        if interrupts.count > 0:
+            raise KeyboardInterrupt
         done = {name: value for name, value in line.items() if name not in ("done", "interrupted")}
         return Fit({"final_loss": None, **done, "history": history})
 

@@ -368,6 +368,85 @@ def test_ctrl_c_ends_a_fit_and_not_the_trainer(text):
         assert trainer.fit(2).steps == before + 2
 
 
+# In place of the program: `fit` prints a part of a step's line, then sends Ctrl-C to this process, and prints the rest
+# once it is interrupted itself. It forgets the first interrupt, as the program does where the command was not read yet.
+HALF_A_LINE = """
+import fcntl, json, os, signal, sys, termios, time
+if "--version" in sys.argv:
+    os.execv({binary!r}, [{binary!r}, "--version"])
+interrupts = []
+signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
+def put(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+def wait_for(what):
+    while not what():
+        time.sleep(0.001)
+def unread():
+    return int.from_bytes(fcntl.ioctl(1, termios.FIONREAD, bytes(4)), sys.byteorder)
+put(json.dumps({{"ready": True, "rank": 0}}) + "\\n")
+put(json.dumps({{"done": True, "steps": 0}}) + "\\n")
+for command in iter(sys.stdin.readline, ""):
+    if json.loads(command).get("steps") == 0:
+        continue
+    put('{{"step": 1, "lo')
+    wait_for(lambda: not unread())
+    os.kill(os.getppid(), signal.SIGINT)
+    wait_for(lambda: len(interrupts) == 1)
+    put('ss": 1.5}}\\n')
+    wait_for(lambda: len(interrupts) == 2)
+    put(json.dumps({{"done": True, "interrupted": True, "steps": 1}}) + "\\n")
+"""
+
+
+def raising(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, raising])
+def test_ctrl_c_in_the_middle_of_a_line_loses_nothing(command_line, text, tmp_path, monkeypatch, handler):
+    fake = tmp_path / "sluice"
+    fake.write_text(f"#!{sys.executable}" + HALF_A_LINE.format(binary=command_line.binary))
+    fake.chmod(0o755)
+    monkeypatch.setenv("SLUICE_BINARY", str(fake))
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with sluice.Trainer(data=text, steps=9, **SHAPE) as trainer:
+            with pytest.raises(KeyboardInterrupt):
+                trainer.fit()
+            assert trainer.step == 1
+            assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_a_callback_raises_after_stop_is_raised(text):
+    def on_step(step):
+        trainer.stop()
+        raise LookupError("after stop")
+
+    with sluice.Trainer(data=text, steps=10**9, callbacks=[on_step], **SHAPE) as trainer:
+        for step in (1, 2):
+            with pytest.raises(LookupError, match="after stop"):
+                trainer.fit()
+            assert trainer.step >= step
+
+
+def test_ctrl_c_in_a_callback_ends_what_it_does(text):
+    def on_step(step):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("Ctrl-C came first")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with sluice.Trainer(data=text, steps=10**9, callbacks=[on_step], **SHAPE) as trainer:
+            with pytest.raises(KeyboardInterrupt):
+                trainer.fit()
+            assert trainer.step > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def wrong(exception, words, **keywords):
     with pytest.raises(exception, match=words):
         with sluice.Trainer(**{**SHAPE, "steps": 2, **keywords}) as trainer:

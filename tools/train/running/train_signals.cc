@@ -13,8 +13,9 @@ void OnStop(int signal) {
   if (!term || !signals.leaves_alone.load()) signals.interrupted.store(true);
   // mpirun sends it several times; so does Linux where the parent ends (PR_SET_PDEATHSIG): once for
   // each of its threads.
-  if (!term || !(signals.under_mpi.load() || signals.leaves_alone.load()))
-    std::signal(signal, SIG_DFL);
+  const bool again = term ? signals.under_mpi.load() || signals.leaves_alone.load()
+                          : signal == SIGINT && signals.directed.load();
+  if (!again) std::signal(signal, SIG_DFL);
 }
 
 void Handle(int signal) {
