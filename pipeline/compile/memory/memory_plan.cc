@@ -175,19 +175,27 @@ BufferLayout PackBySize(absl::Span<const Buffer> buffers) {
   Order order = Identity(buffers.size());
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-  std::vector<std::pair<int64_t, size_t>> placed;  // (offset, buffer), ascending
+  // What each look needs lies together: there are as many as pairs of buffers.
+  struct Placed {
+    int64_t offset, end;
+    int32_t first, last;
+  };
+  std::vector<Placed> placed;  // ascending by offset
+  placed.reserve(buffers.size());
   for (size_t b : order) {
-    const int64_t bytes = AlignUp(buffers[b].bytes);
+    const Buffer& buffer = buffers[b];
+    const int64_t bytes = AlignUp(buffer.bytes);
     int64_t offset = 0;
-    for (const auto& [at, other] : placed) {
-      if (buffers[other].last < buffers[b].first || buffers[b].last < buffers[other].first)
-        continue;
-      if (at >= offset + bytes) break;
-      offset = std::max(offset, at + AlignUp(buffers[other].bytes));
+    for (const Placed& other : placed) {
+      if (other.last < buffer.first || buffer.last < other.first) continue;
+      if (other.offset >= offset + bytes) break;
+      offset = std::max(offset, other.end);
     }
     layout.offsets[b] = offset;
-    const std::pair<int64_t, size_t> entry{offset, b};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry), entry);
+    const auto above =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [](int64_t value, const Placed& other) { return value < other.offset; });
+    placed.insert(above, {offset, offset + bytes, buffer.first, buffer.last});
     layout.bytes = std::max(layout.bytes, offset + bytes);
   }
   return layout;
