@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "tests/emulated_gpu/state.h"
 #include "tests/models/kernels/cuda_emulation/bfloat16.h"
@@ -62,31 +63,50 @@ struct Product {
   float alpha, beta;
   bool backwards;  // adds from the last k to the first
 
-  float Sum(int64_t row, int64_t column) const {
-    const int64_t depth = d.first == CUBLAS_OP_N ? a.columns : a.rows;
-    float sum = 0;
-    for (int64_t i = 0; i < depth; ++i) {
-      const int64_t k = backwards ? depth - 1 - i : i;
-      const int64_t at_a = d.first == CUBLAS_OP_N ? row + k * a.stride : k + row * a.stride;
-      const int64_t at_b = d.second == CUBLAS_OP_N ? k + column * b.stride : column + k * b.stride;
-      sum = std::fma(Load(a.type, a_data, at_a), Load(b.type, b_data, at_b), sum);
-    }
-    return sum;
-  }
-
   void Run() const {
-    for (int64_t column = 0; column < c.columns; ++column) {
+    const bool a_plain = d.first == CUBLAS_OP_N, b_plain = d.second == CUBLAS_OP_N;
+    const int64_t depth = a_plain ? a.columns : a.rows;
+    // In the order in which they are added: all rows of a with each k, so that the compiler takes
+    // vectors.
+    const auto at = [this, depth](int64_t i) { return backwards ? depth - 1 - i : i; };
+    std::vector<float> left(static_cast<size_t>(depth * c.rows));
+    for (int64_t i = 0; i < depth; ++i) {
+      const int64_t k = at(i);
       for (int64_t row = 0; row < c.rows; ++row) {
-        const int64_t at = row + column * c.stride;
-        float value = alpha * Sum(row, column);
-        if (beta != 0) value += beta * Load(c.type, c_data, at);
-        if (d.epilogue == CUBLASLT_EPILOGUE_BIAS) value += Load(c.type, d.bias, row);
-        if (d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-          value *= GeluSlope(Load(c.type, d.aux, row + column * d.aux_stride));
-        }
-        Store(c.type, result, at, value);
+        left[static_cast<size_t>(i * c.rows + row)] =
+            Load(a.type, a_data, a_plain ? row + k * a.stride : k + row * a.stride);
       }
     }
+    std::vector<float> sums(static_cast<size_t>(c.rows));
+    for (int64_t column = 0; column < c.columns; ++column) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      const float* factors = left.data();
+      for (int64_t i = 0; i < depth; ++i, factors += c.rows) {
+        const int64_t k = at(i);
+        const float right =
+            Load(b.type, b_data, b_plain ? k + column * b.stride : column + k * b.stride);
+        AddMultiple(factors, right, sums);
+      }
+      for (int64_t row = 0; row < c.rows; ++row)
+        Finish(row, column, sums[static_cast<size_t>(row)]);
+    }
+  }
+
+  static void AddMultiple(const float* factors, float by, std::vector<float>& sums) {
+    float* const to = sums.data();
+    const size_t count = sums.size();
+    for (size_t i = 0; i < count; ++i) to[i] += factors[i] * by;
+  }
+
+  void Finish(int64_t row, int64_t column, float sum) const {
+    const int64_t to = row + column * c.stride;
+    float value = alpha * sum;
+    if (beta != 0) value += beta * Load(c.type, c_data, to);
+    if (d.epilogue == CUBLASLT_EPILOGUE_BIAS) value += Load(c.type, d.bias, row);
+    if (d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+      value *= GeluSlope(Load(c.type, d.aux, row + column * d.aux_stride));
+    }
+    Store(c.type, result, to, value);
   }
 };
 

@@ -85,8 +85,9 @@ class Program(unittest.TestCase):
 
     def test_all_ways_to_cut_a_run_give_its_bits(self):
         wanted = [one for one in bitwise.configurations() if not one.processes and one.attention == 'sluice']
+        small_ones = [one for one in wanted if one.model == 'gpt']  # a decoder's layers are in run_test.cc
         references = {}
-        for configuration in wanted[::OPTIONS.every]:
+        for configuration in small_ones[::OPTIONS.every]:
             with self.subTest(configuration.name):
                 key = configuration.reference()
                 if key not in references:

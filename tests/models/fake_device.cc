@@ -153,7 +153,8 @@ absl::StatusOr<DeviceMemory> FakeDevice::Allocate(int64_t bytes) {
 }
 
 absl::StatusOr<DeviceMemory> FakeDevice::AllocateShared(int64_t bytes) {
-  auto* data = new std::byte[static_cast<size_t>(bytes)]();  // zeroed
+  auto* data = new std::byte[static_cast<size_t>(bytes)];
+  std::memset(data, 0, static_cast<size_t>(bytes));
   return Take(data, bytes, [data] { delete[] data; });
 }
 

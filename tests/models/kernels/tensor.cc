@@ -18,7 +18,7 @@ constexpr char kPoison = -1;  // 0xFFFF is a bf16 NaN, 0xFFFFFFFF an fp32 one
 
 void CheckCanaries(const Reachable<char>& bytes, size_t start, size_t length) {
   for (size_t i = 0; i < bytes.size(); ++i) {
-    if (i >= start && i < start + length) continue;
+    if (i == start) i += length;  // so that large ones take no longer than small ones
     if (bytes[i] != kCanary) {
       ADD_FAILURE() << "byte " << static_cast<long>(i) - static_cast<long>(start)
                     << " of a buffer of " << length << " bytes was written";

@@ -58,28 +58,35 @@ struct Product {
 };
 
 // Figures of the section on mma.m16n8k16: a[row][k], b[k][column], c[row][column].
-float LeftAt(Operands lanes, int row, int k) {
-  const auto* const lane = static_cast<const Product*>(lanes[row % 8 * 4 + k % 8 / 2]);
-  const uint32_t pair = lane->a[row / 8 + k / 8 * 2];
-  return k % 2 == 0 ? Low(pair) : High(pair);
-}
-float RightAt(Operands lanes, int k, int column) {
-  const auto* const lane = static_cast<const Product*>(lanes[column * 4 + k % 8 / 2]);
-  return k % 2 == 0 ? Low(lane->b[k / 8]) : High(lane->b[k / 8]);
-}
-
 void MultiplyWarp(Operands lanes) {
   float left[16][16];
   float right[16][8];
-  for (int k = 0; k < 16; ++k) {
-    for (int row = 0; row < 16; ++row) left[row][k] = LeftAt(lanes, row, k);
-    for (int column = 0; column < 8; ++column) right[k][column] = RightAt(lanes, k, column);
+  float sums[16][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* const own = static_cast<const Product*>(lanes[lane]);
+    const int group = lane / 4;
+    const int pair = lane % 4 * 2;
+    for (int part = 0; part < 4; ++part) {
+      left[group + part % 2 * 8][pair + part / 2 * 8] = Low(own->a[part]);
+      left[group + part % 2 * 8][pair + part / 2 * 8 + 1] = High(own->a[part]);
+      sums[group + part / 2 * 8][pair + part % 2] = own->c[part];
+    }
+    for (int part = 0; part < 2; ++part) {
+      right[pair + part * 8][group] = Low(own->b[part]);
+      right[pair + part * 8 + 1][group] = High(own->b[part]);
+    }
   }
+  // All columns with each k, so that the compiler takes vectors; each sum is in the order of k.
   for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 8; ++column) {
-      const auto* const lane = static_cast<const Product*>(lanes[row % 8 * 4 + column / 2]);
-      float& sum = lane->c[row / 8 * 2 + column % 2];
-      for (int k = 0; k < 16; ++k) sum += left[row][k] * right[k][column];
+    for (int k = 0; k < 16; ++k) {
+      for (int column = 0; column < 8; ++column)
+        sums[row][column] += left[row][k] * right[k][column];
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* const own = static_cast<const Product*>(lanes[lane]);
+    for (int part = 0; part < 4; ++part) {
+      own->c[part] = sums[lane / 4 + part / 2 * 8][lane % 4 * 2 + part % 2];
     }
   }
 }
