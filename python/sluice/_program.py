@@ -162,8 +162,8 @@ class Interrupts:
 
     Python's own handler raises KeyboardInterrupt between any two instructions: also where an answer
     has been read and is not kept yet. Within a ``with`` block of this, the first Ctrl-C asks the
-    program to end what it does, and the second one ends the program. A handler that the user has
-    set stays as it is.
+    program to end what it does, and the second one ends the program; the end of the block raises
+    KeyboardInterrupt. A handler that the user has set stays as it is.
     """
 
     def __init__(self, program: Program) -> None:
@@ -179,9 +179,11 @@ class Interrupts:
                 self._handles = True
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, *_: Any) -> None:
         if self._handles:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if kind is None and self.count > 0:
+            raise KeyboardInterrupt
 
     def _handle(self, *_: Any) -> None:
         self.count += 1

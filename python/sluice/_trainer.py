@@ -426,8 +426,6 @@ class Trainer:
         self._step = int(line["steps"])
         if raised is not None:
             raise raised
-        if interrupts.count > 0:
-            raise KeyboardInterrupt
         done = {name: value for name, value in line.items() if name not in ("done", "interrupted")}
         return Fit({"final_loss": None, **done, "history": history})
 
