@@ -102,6 +102,57 @@ BufferLayout NaiveBestFit(const std::vector<Buffer>& buffers) {
   return layout;
 }
 
+// Lowest fit in the order of size: 0, or where a buffer that lives at the same time ends.
+BufferLayout NaiveSizeOrder(const std::vector<Buffer>& buffers) {
+  BufferLayout layout;
+  layout.offsets.resize(buffers.size());
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::vector<size_t> placed;
+  for (const size_t b : order) {
+    const int64_t bytes = AlignUp(buffers[b].bytes);
+    if (bytes == 0) continue;
+    const auto end = [&](size_t other) {
+      return layout.offsets[other] + AlignUp(buffers[other].bytes);
+    };
+    const auto is_free = [&](int64_t offset) {
+      return std::none_of(placed.begin(), placed.end(), [&](size_t other) {
+        return Meet(buffers[b], buffers[other]) && offset < end(other) &&
+               layout.offsets[other] < offset + bytes;
+      });
+    };
+    std::set<int64_t> offsets{0};
+    for (const size_t other : placed) offsets.insert(end(other));
+    layout.offsets[b] = *std::find_if(offsets.begin(), offsets.end(), is_free);
+    layout.bytes = std::max(layout.bytes, layout.offsets[b] + bytes);
+    placed.push_back(b);
+  }
+  return layout;
+}
+
+TEST(PackBuffers, FewBuffersLieWhereTheBetterTwinPutsThem) {
+  std::mt19937 random(3);
+  int by_size = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Buffer> buffers(1 + random() % 80);
+    for (Buffer& buffer : buffers) {
+      buffer.bytes = 1 + random() % 4000;
+      buffer.first = static_cast<int32_t>(random() % 50);
+      buffer.last = buffer.first + static_cast<int32_t>(random() % 20);
+    }
+    const BufferLayout in_time = NaiveBestFit(buffers);
+    const BufferLayout sized = NaiveSizeOrder(buffers);
+    const bool is_better = sized.bytes < in_time.bytes;
+    by_size += is_better;
+    const BufferLayout layout = PackBuffers(buffers);
+    EXPECT_EQ(layout.offsets, (is_better ? sized : in_time).offsets);
+    EXPECT_EQ(layout.bytes, std::min(sized.bytes, in_time.bytes));
+  }
+  EXPECT_GT(by_size, 50);
+}
+
 // More buffers than are placed in the order of size, too.
 TEST(PackBuffers, ManyBuffersLieWhereTheNaiveTwinPutsThem) {
   std::mt19937 random(2);
