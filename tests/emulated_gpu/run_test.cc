@@ -82,7 +82,11 @@ std::vector<SmallRun> Runs() {
       // A padded table that embedding and head share, and one that is frozen.
       {.model = "wide_tied", .schedule = "zbv", .ranks = 2, .chunks = 2, .dtype = DType::kBFloat16},
       {.model = "wide_tied", .ranks = 2, .dtype = DType::kBFloat16, .adapted = "lora"},
-      {.model = "wide", .ranks = 2, .replicas = 2, .zero = 1}};
+      {.model = "wide", .ranks = 2, .replicas = 2, .zero = 1},
+      // Families: grouped queries, norms of heads, rotary positions, gated maps, windows.
+      {.model = "qwen3", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
+      {.model = "qwen3", .ranks = 3, .recompute = Recompute::kFull, .adapted = "lora"},
+      {.model = "gemma3", .schedule = "zbv", .ranks = 2, .chunks = 2}};
 }
 
 class OnEmulatedGpus : public testing::TestWithParam<SmallRun> {};
