@@ -35,7 +35,6 @@ inline bool FusesGelu(const LinearShape& shape) {
 constexpr int64_t kTileAlignment = 16;  // bytes
 inline bool FitsTiles(const AttentionShape& shape) {
   constexpr int64_t kWidest = 256;  // values
-  if (shape.soft_cap != 0) return false;
   const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
   return shape.dtype == DType::kBFloat16 && shape.width <= kWidest &&
          bits * SizeOf(shape.dtype) % kTileAlignment == 0;

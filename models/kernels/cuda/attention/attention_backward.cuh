@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_BACKWARD_CUH_
 #define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_BACKWARD_CUH_
 
+#include "models/kernels/cuda/attention/attention_scores.cuh"
 #include "models/kernels/cuda/attention/attention_tile.cuh"
 
 // The backward pass in two kernels: one whose blocks own keys (gradients of keys and values) and
@@ -56,11 +57,16 @@ struct QueryTile : BackwardTile<kWidth, 4, kQueryRowTiles<kWidth>, 32> {
       Base::kSharedBytes + Base::kRows * static_cast<int>(sizeof(RowStatistics));
 };
 
-// weight = e^(score - log sum), gradient = weight * (gradient - delta), of one score, with its
-// query's statistics.
-SLUICE_DEVICE void WeighScore(float scale, RowStatistics query, float& weight, float& gradient) {
-  weight = FastExp2(fmaf(weight, scale, -query.log2_sum));
+// A product of a query and a key becomes weight = e^(score - log sum), and the weight's gradient
+// that of the product, divided by args.scale: weight * (gradient - delta), with kCapped times the
+// slope 1 - tanh^2. With the query's statistics.
+template <bool kCapped>
+SLUICE_DEVICE void WeighScore(const ScoreScale& scale, RowStatistics query, float& weight,
+                              float& gradient) {
+  const float held = HeldScore<kCapped>(scale, weight);
+  weight = FastExp2(fmaf(held, scale.outer * kLog2E, -query.log2_sum));
   gradient = weight * (gradient - query.delta);
+  if constexpr (kCapped) gradient *= fmaf(-held, held, 1.0f);
 }
 
 template <int kRowTiles, int kColumnTiles>
@@ -76,8 +82,8 @@ SLUICE_DEVICE void Scale(float scale, Sums<kRowTiles, kColumnTiles>& sums) {
 }
 
 // Scores of keys (rows) with queries (columns, whose statistics these are).
-template <int kRowTiles, int kColumnTiles>
-SLUICE_DEVICE void WeighByColumn(float scale, const unsigned char* statistics,
+template <bool kCapped, int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void WeighByColumn(const ScoreScale& scale, const unsigned char* statistics,
                                  Sums<kRowTiles, kColumnTiles>& weights,
                                  Sums<kRowTiles, kColumnTiles>& gradients) {
   struct alignas(16) Two {
@@ -91,15 +97,15 @@ SLUICE_DEVICE void WeighByColumn(float scale, const unsigned char* statistics,
     for (int m = 0; m < kRowTiles; ++m) {
       SLUICE_UNROLL
       for (int e = 0; e < 4; ++e) {
-        WeighScore(scale, two.of[e % 2], weights[m][n][e], gradients[m][n][e]);
+        WeighScore<kCapped>(scale, two.of[e % 2], weights[m][n][e], gradients[m][n][e]);
       }
     }
   }
 }
 
 // Scores of queries (rows, whose statistics these are) with keys (columns).
-template <int kRowTiles, int kColumnTiles>
-SLUICE_DEVICE void WeighByRow(float scale, const unsigned char* statistics,
+template <bool kCapped, int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void WeighByRow(const ScoreScale& scale, const unsigned char* statistics,
                               Sums<kRowTiles, kColumnTiles>& weights,
                               Sums<kRowTiles, kColumnTiles>& gradients) {
   SLUICE_UNROLL
@@ -112,7 +118,7 @@ SLUICE_DEVICE void WeighByRow(float scale, const unsigned char* statistics,
       for (int n = 0; n < kColumnTiles; ++n) {
         SLUICE_UNROLL
         for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          WeighScore(scale, query, weights[m][n][e], gradients[m][n][e]);
+          WeighScore<kCapped>(scale, query, weights[m][n][e], gradients[m][n][e]);
         }
       }
     }

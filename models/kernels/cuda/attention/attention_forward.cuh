@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "models/kernels/cuda/attention/attention_scores.cuh"
 #include "models/kernels/cuda/attention/attention_softmax.cuh"
 #include "models/kernels/cuda/attention/attention_tile.cuh"
 
@@ -27,7 +28,7 @@ struct ForwardTile {
 };
 
 // Grid: x = batch * heads, y = tiles of queries, the last (which see most keys) first.
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
   using Tile = ForwardTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -55,7 +56,7 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
   const int first_tile = Bounds::BoundOf(args, BlockX(), first) / Tile::kKeys;
   copy_stage(first_tile);
 
-  const float scale = args.scale * kLog2E;
+  const ScoreScale scale = ScaleOf<kCapped>(args);
   Sums<kRowTiles, kWidth / kMatrixColumns> out;
   Clear<kRowTiles, kWidth / kMatrixColumns>(out);
   RunningSoftmax<kRowTiles> softmax;
@@ -76,16 +77,17 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
     Sums<kRowTiles, kKeyTiles> scores;
     RowsTimesRows<kWidth, kRowTiles, kKeyTiles>(RowsFirst<kWidth>(SharedAddress(own_rows)),
                                                 ChunksFirst<kWidth>(stage), scores);
+    ToHeldScores<kCapped, kRowTiles, kKeyTiles>(scale, scores);
     HideUnseen<false, kLimited, kRowTiles, kKeyTiles>(bounds, query, key, scores,
                                                       [](float& score) { score = -INFINITY; });
-    AddToSoftmax<kLimited, kRowTiles, kKeyTiles, kWidth / kMatrixColumns>(scale, scores, softmax,
-                                                                          out);
+    AddToSoftmax<kLimited, kRowTiles, kKeyTiles, kWidth / kMatrixColumns>(scale.outer * kLog2E,
+                                                                          scores, softmax, out);
     LeftFactors<kRowTiles, kKeyTiles / 2> weights;
     ToLeftFactors<kRowTiles, kKeyTiles>(scores, weights);
     AddProduct<kWidth, kRowTiles, kKeyTiles / 2, kWidth>(
         weights, RowsFirst<kWidth>(stage + Tile::kStageBytes / 2), out);
   }
-  Normalize<kRowTiles, kWidth / kMatrixColumns>(args.scale, query, args.seq, softmax,
+  Normalize<kRowTiles, kWidth / kMatrixColumns>(scale.outer, query, args.seq, softmax,
                                                 args.lse + BlockX() * args.seq, out);
   StoreRows<kWidth, kRowTiles, kWidth>(out, own_rows, OutputOf<uint16_t>(args, args.out, BlockX()),
                                        query, 0);

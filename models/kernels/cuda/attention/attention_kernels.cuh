@@ -18,7 +18,7 @@ struct AttentionGrid {
   int64_t y = 0;
 };
 
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 struct ForwardKernel {
   using Tile = ForwardTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -30,11 +30,11 @@ struct ForwardKernel {
     return Tile::kSharedBytes + RowBounds<false, kLimited, Tile::kQueries>::kSharedBytes;
   }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) {
-    AttendTile<kWidth, kLimited>(args);
+    AttendTile<kWidth, kLimited, kCapped>(args);
   }
 };
 
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 struct KeyGradientKernel {
   using Tile = KeyTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -47,11 +47,11 @@ struct KeyGradientKernel {
     return Tile::kSharedBytes + RowBounds<true, kLimited, Tile::kRows>::kSharedBytes;
   }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) {
-    KeyGradients<kWidth, kLimited>(args);
+    KeyGradients<kWidth, kLimited, kCapped>(args);
   }
 };
 
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 struct QueryGradientKernel {
   using Tile = QueryTile<kWidth>;
   static constexpr int kThreads = Tile::kThreads;
@@ -63,7 +63,7 @@ struct QueryGradientKernel {
     return Tile::kSharedBytes + RowBounds<false, kLimited, Tile::kRows>::kSharedBytes;
   }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) {
-    QueryGradients<kWidth, kLimited>(args);
+    QueryGradients<kWidth, kLimited, kCapped>(args);
   }
 };
 
@@ -123,37 +123,53 @@ struct PlainQueryGradientKernel : PlainKernel {
 // Which kernels a shape takes; launch(kernel) is called for each, in order.
 constexpr int kTileMaxWidth = 256;
 
-template <int kWidth, bool kLimited, class Launcher>
+template <int kWidth, bool kLimited, bool kCapped, class Launcher>
 void BackwardTilesOf(const Launcher& launch) {
   launch(StatisticsKernel<uint16_t, true>());
-  launch(KeyGradientKernel<kWidth, kLimited>());
-  launch(QueryGradientKernel<kWidth, kLimited>());
+  launch(KeyGradientKernel<kWidth, kLimited, kCapped>());
+  launch(QueryGradientKernel<kWidth, kLimited, kCapped>());
 }
 
 template <bool kLimited, class Launcher>
 void ForwardByTiles(int width, const Launcher& launch) {
-  if (width <= 64) return launch(ForwardKernel<64, kLimited>());
-  if (width <= 96) return launch(ForwardKernel<96, kLimited>());
-  if (width <= 128) return launch(ForwardKernel<128, kLimited>());
-  launch(ForwardKernel<kTileMaxWidth, kLimited>());
+  if (width <= 64) return launch(ForwardKernel<64, kLimited, false>());
+  if (width <= 96) return launch(ForwardKernel<96, kLimited, false>());
+  if (width <= 128) return launch(ForwardKernel<128, kLimited, false>());
+  launch(ForwardKernel<kTileMaxWidth, kLimited, false>());
 }
 
 template <bool kLimited, class Launcher>
 void BackwardByTiles(int width, const Launcher& launch) {
-  if (width <= 64) return BackwardTilesOf<64, kLimited>(launch);
-  if (width <= 96) return BackwardTilesOf<96, kLimited>(launch);
-  if (width <= 128) return BackwardTilesOf<128, kLimited>(launch);
-  BackwardTilesOf<kTileMaxWidth, kLimited>(launch);
+  if (width <= 64) return BackwardTilesOf<64, kLimited, false>(launch);
+  if (width <= 96) return BackwardTilesOf<96, kLimited, false>(launch);
+  if (width <= 128) return BackwardTilesOf<128, kLimited, false>(launch);
+  BackwardTilesOf<kTileMaxWidth, kLimited, false>(launch);
+}
+
+// Scores are capped in Gemma 2 alone, whose heads have 128 or 256 values and in every other layer a
+// window: one kernel for each width, which takes windows and documents.
+template <class Launcher>
+void CappedForwardByTiles(int width, const Launcher& launch) {
+  if (width <= 128) return launch(ForwardKernel<128, true, true>());
+  launch(ForwardKernel<kTileMaxWidth, true, true>());
+}
+
+template <class Launcher>
+void CappedBackwardByTiles(int width, const Launcher& launch) {
+  if (width <= 128) return BackwardTilesOf<128, true, true>(launch);
+  BackwardTilesOf<kTileMaxWidth, true, true>(launch);
 }
 
 template <class Launcher>
 void ForwardByTiles(const AttentionArguments& args, const Launcher& launch) {
+  if (args.soft_cap != 0) return CappedForwardByTiles(args.width, launch);
   args.limited() ? ForwardByTiles<true>(args.width, launch)
                  : ForwardByTiles<false>(args.width, launch);
 }
 
 template <class Launcher>
 void BackwardByTiles(const AttentionArguments& args, const Launcher& launch) {
+  if (args.soft_cap != 0) return CappedBackwardByTiles(args.width, launch);
   args.limited() ? BackwardByTiles<true>(args.width, launch)
                  : BackwardByTiles<false>(args.width, launch);
 }

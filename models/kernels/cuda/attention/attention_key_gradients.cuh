@@ -9,7 +9,7 @@ namespace sluice::cuda::attention {
 // warp's weights and gradients are left factors as they lie in its registers. The tiles of queries
 // of one head of the group follow those of the one before. Grid: x = batch * kv_heads, y = tiles of
 // keys, the first (which most queries see) first, and in each the parts of the columns.
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   using Tile = KeyTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -56,6 +56,7 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   Sums<kRowTiles, kColumns / kMatrixColumns> dvalues;
   Clear<kRowTiles, kColumns / kMatrixColumns>(dkeys);
   Clear<kRowTiles, kColumns / kMatrixColumns>(dvalues);
+  const ScoreScale scale = ScaleOf<kCapped>(args);
   const int steps = args.group() * tiles_of_head;
   for (int step = 0; step < steps; ++step) {
     WaitForCopies();
@@ -74,8 +75,8 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
                                                    ChunksFirst<kWidth>(query_tile), weights);
     RowsTimesRows<kWidth, kRowTiles, kColumnTiles>(RowsFirst<kWidth>(SharedAddress(own_values)),
                                                    ChunksFirst<kWidth>(dout_tile), gradients);
-    WeighByColumn<kRowTiles, kColumnTiles>(args.scale * kLog2E, stage + 2 * Tile::kStreamedBytes,
-                                           weights, gradients);
+    WeighByColumn<kCapped, kRowTiles, kColumnTiles>(scale, stage + 2 * Tile::kStreamedBytes,
+                                                    weights, gradients);
     ClearUnseen<true, kLimited, kRowTiles, kColumnTiles>(bounds, key, query, weights);
     ClearUnseen<true, kLimited, kRowTiles, kColumnTiles>(bounds, key, query, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;

@@ -70,6 +70,13 @@ SLUICE_DEVICE float FastExp2(float x) {
   return y;
 }
 
+// 1 / x, within 1 ulp; of denormal values infinite, and a denormal result is zero.
+SLUICE_DEVICE float FastReciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // x, but the compiler does not see so: what is made of it in a loop is made there each time, and
 // holds no registers outside.
 SLUICE_DEVICE uint32_t Fresh(uint32_t x) {
@@ -102,6 +109,7 @@ void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
 uint32_t PackBFloat16(float low, float high);
 float WidenBFloat16(uint16_t value);
 float FastExp2(float x);
+float FastReciprocal(float x);
 inline uint32_t Fresh(uint32_t x) { return x; }
 float ShuffleXor(float value, int mask);
 bool AnyLane(bool value);

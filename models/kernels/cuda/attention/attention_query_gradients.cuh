@@ -6,7 +6,7 @@
 namespace sluice::cuda::attention {
 
 // Gradients of kRows queries. Grid: x = batch * heads, y = tiles of queries, the last first.
-template <int kWidth, bool kLimited>
+template <int kWidth, bool kLimited, bool kCapped>
 SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
   using Tile = QueryTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
@@ -46,6 +46,7 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
 
   Sums<kRowTiles, kWidth / kMatrixColumns> dqueries;
   Clear<kRowTiles, kWidth / kMatrixColumns>(dqueries);
+  const ScoreScale scale = ScaleOf<kCapped>(args);
   for (int tile = first_tile; tile < tiles; ++tile) {
     WaitForCopies();
     SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
@@ -63,7 +64,7 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
     RowsTimesRows<kWidth, kRowTiles, kColumnTiles>(
         RowsFirst<kWidth>(SharedAddress(own_dout)),
         ChunksFirst<kWidth>(stage + Tile::kStreamedBytes), gradients);
-    WeighByRow<kRowTiles, kColumnTiles>(args.scale * kLog2E, own_statistics, weights, gradients);
+    WeighByRow<kCapped, kRowTiles, kColumnTiles>(scale, own_statistics, weights, gradients);
     ClearUnseen<false, kLimited, kRowTiles, kColumnTiles>(bounds, query, key, gradients);
     LeftFactors<kRowTiles, kColumnTiles / 2> left;
     ToLeftFactors<kRowTiles, kColumnTiles>(gradients, left);

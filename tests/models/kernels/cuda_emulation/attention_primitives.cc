@@ -127,6 +127,11 @@ float FastExp2(float x) {
   const float power = std::exp2(x);
   return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;
 }
+float FastReciprocal(float x) {
+  if (std::fpclassify(x) == FP_SUBNORMAL) return std::copysign(INFINITY, x);
+  const float inverse = 1 / x;
+  return std::fpclassify(inverse) == FP_SUBNORMAL ? std::copysign(0.0f, inverse) : inverse;
+}
 
 float ShuffleXor(float value, int mask) {
   Shuffle shuffle = {value, 0, mask};

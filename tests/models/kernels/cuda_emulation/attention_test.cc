@@ -111,7 +111,7 @@ TEST_P(CudaAttentionEmulationTest, MatchesTheTwin) {
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionEmulationTest, testing::ValuesIn(Shapes()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
-// Groups, windows and documents, in bf16 by the tile kernels; soft caps, which only the plain ones take.
+// Groups, windows, documents and soft caps, in bf16 by the tile kernels.
 std::vector<AttentionShape> Options() {
   std::vector<AttentionShape> shapes;
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
@@ -139,6 +139,18 @@ std::vector<AttentionShape> Options() {
                       .kv_heads = 1,
                       .width = width,
                       .window = window,
+                      .dtype = DType::kBFloat16});
+  }
+  // Caps with a window and without, in both widths of the tiles that have them.
+  for (const auto& [width, window] : {std::pair(64, 0), {128, 100}, {136, 33}, {256, 0}}) {
+    shapes.push_back({.batch = 1,
+                      .seq = 200,
+                      .heads = 2,
+                      .kv_heads = 1,
+                      .width = width,
+                      .window = window,
+                      .scale = 0.3f,
+                      .soft_cap = 2,
                       .dtype = DType::kBFloat16});
   }
   shapes.push_back({.batch = 1,
