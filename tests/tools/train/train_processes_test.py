@@ -832,6 +832,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--hanging-calls', type=pathlib.Path)
     OPTIONS, rest = parser.parse_known_args()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the ranks would ignore it, as they should
     googletest_cases.main('train_processes_test', rest)
 
 
