@@ -169,7 +169,7 @@ class Interrupts:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._handles = False
-        self.count = 0
+        self.count = 0  # of those that code of the user has not dealt with
         self.raises = False  # as Python's own does, for code of the user
 
     def __enter__(self) -> "Interrupts":
@@ -186,10 +186,10 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _handle(self, *_: Any) -> None:
-        self.count += 1
         if self.raises:
             self.raises = False
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt  # counted where it gets out of that code
+        self.count += 1
         if self.count == 1:
             self._program.interrupt()
         else:

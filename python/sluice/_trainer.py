@@ -418,6 +418,7 @@ class Trainer:
                     interrupts.raises = False
             except BaseException as error:  # pylint: disable=broad-except
                 raised = error  # once the step that is being taken has ended
+                interrupts.count += isinstance(error, KeyboardInterrupt)
                 self._program.interrupt()
         if "refused" in line:
             if what == "fit":

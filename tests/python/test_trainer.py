@@ -376,21 +376,24 @@ if "--version" in sys.argv:
     os.execv({binary!r}, [{binary!r}, "--version"])
 interrupts = []
 signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
+signal.alarm(120)
 def put(text):
     sys.stdout.write(text)
     sys.stdout.flush()
 def wait_for(what):
     while not what():
         time.sleep(0.001)
-def unread():
-    return int.from_bytes(fcntl.ioctl(1, termios.FIONREAD, bytes(4)), sys.byteorder)
+def read():
+    unread = int.from_bytes(fcntl.ioctl(1, termios.FIONREAD, bytes(4)), sys.byteorder)
+    with open(f"/proc/{{os.getppid()}}/stat") as stat:
+        return not unread and stat.read().rpartition(")")[2].split()[0] == "S"
 put(json.dumps({{"ready": True, "rank": 0}}) + "\\n")
 put(json.dumps({{"done": True, "steps": 0}}) + "\\n")
 for command in iter(sys.stdin.readline, ""):
     if json.loads(command).get("steps") == 0:
         continue
     put('{{"step": 1, "lo')
-    wait_for(lambda: not unread())
+    wait_for(read)  # and kept: what it waits for is the rest
     os.kill(os.getppid(), signal.SIGINT)
     wait_for(lambda: len(interrupts) == 1)
     put('ss": 1.5}}\\n')
@@ -445,6 +448,24 @@ def test_ctrl_c_in_a_callback_ends_what_it_does(text):
             assert trainer.step > 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_callback_that_catches_ctrl_c_goes_on(text):
+    caught = []
+
+    def on_step(step):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            caught.append(step.step)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with sluice.Trainer(data=text, steps=3, callbacks=[on_step], **SHAPE) as trainer:
+            assert trainer.fit().steps == 3
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught == [1, 2, 3]
 
 
 def wrong(exception, words, **keywords):
