@@ -54,6 +54,12 @@ if(SLUICE_SANITIZE)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 
+# Links in a quarter of GNU ld's time; a project that sluice is a part of has its own linker.
+find_program(SLUICE_LLD ld.lld)
+if(SLUICE_LLD AND PROJECT_IS_TOP_LEVEL)
+  target_link_options(sluice_flags INTERFACE -fuse-ld=lld)
+endif()
+
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE)
   # Paths below the source are hashed as relative ones, so a second clone finds what the first one compiled.
