@@ -628,7 +628,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
 
 // The gradients since the last save may be of data that no checkpoint names.
 absl::Status RankTrainer::CheckData(int64_t step) {
-  const absl::Status mine = context_.data->CheckUnchanged();
+  absl::Status mine = context_.data->CheckUnchanged();
   const double changed = mine.ok() ? 0 : 1;
   std::vector<double> all(static_cast<size_t>(world_.size()));
   absl::Status status = world_.AllGather({&changed, 1}, absl::MakeSpan(all),
@@ -636,6 +636,8 @@ absl::Status RankTrainer::CheckData(int64_t step) {
   if (!status.ok()) return status;
   const auto found = std::find_if(all.begin(), all.end(), [](double rank) { return rank != 0; });
   if (found == all.end()) return absl::OkStatus();
+  // This rank may have looked at the same file a moment too early.
+  if (mine.ok()) mine = context_.data->CheckUnchanged();
   const std::string what = mine.ok()
                                ? absl::StrCat("a file that rank ", found - all.begin(),
                                               " reads has been written to since it was opened")

@@ -96,6 +96,44 @@ INSTANTIATE_TEST_SUITE_P(
                     SmallRun{.schedule = "pipedream-2bw", .ranks = 2}),
     [](const auto& run) { return run.param.Name(); });
 
+// Of which a file is written to once it has been looked at so often.
+class ChangedData : public HashedData {
+ public:
+  ChangedData(const RunPlan& plan, int looks)
+      : HashedData(plan.request.spec, plan.request.batch.seq), looks_(looks) {}
+  absl::Status CheckUnchanged() const override {
+    return looks_-- > 0 ? absl::OkStatus()
+                        : absl::FailedPreconditionError("corpus.txt has been written to");
+  }
+
+ private:
+  mutable int looks_;
+};
+
+// Also where the first rank looks a moment too early.
+TEST(TrainRank, NamesTheFileThatHasChanged) {
+  const RunPlan plan = MakePlan({.ranks = 2});
+  for (const int early : {0, 1}) {
+    const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(2, {});
+    std::vector<absl::Status> ends(2);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const ChangedData data(plan, rank == early ? 1 : 0);
+        ends[static_cast<size_t>(rank)] = TrainRank(plan, data, SmallOptions(kSteps), {}, nullptr,
+                                                    *group[static_cast<size_t>(rank)])
+                                              .status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& end : ends) {
+      EXPECT_EQ(end.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(end.message()),
+                  testing::HasSubstr("corpus.txt has been written to;"));
+    }
+  }
+}
+
 // A rank that cannot start tells all others why.
 TEST(TrainRank, TellsTheOthersWhyItEnds) {
   const SmallRun run{.model = "wide", .ranks = 2, .replicas = 2};
