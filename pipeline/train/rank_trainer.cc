@@ -20,9 +20,6 @@
 #include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/weights_hash.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 namespace sluice {
 namespace {
 
@@ -53,20 +50,6 @@ AgreedStep Agreed(int64_t step, const StepReport& report) {
           .targets = static_cast<double>(report.targets),
           .correct = static_cast<double>(report.correct),
           .grad_norm = report.grad_norm};
-}
-
-// A path as a number that fits a double; an empty one is 0.
-double PathWord(const std::string& path) {
-  constexpr unsigned kDropped = 11;
-  return path.empty() ? 0 : static_cast<double>(XXH3_64bits(path.data(), path.size()) >> kDropped);
-}
-
-// What a rank says of a portion in AgreeOnPortion.
-std::string DescribePortion(const double* words) {
-  if (words[0] == 0) return "the end of the run";
-  return absl::StrCat(words[2], words[2] == 1 ? " step" : " steps",
-                      words[3] == 0 ? "" : ", an evaluation", words[4] == 0 ? "" : ", a checkpoint",
-                      words[5] == 0 ? "" : ", a hash");
 }
 
 double Seconds() {
@@ -123,6 +106,7 @@ void RankTrainer::Hold(HeldState* held) const {
 
 Asked RankTrainer::AskedNow() const {
   if (context_.stop != nullptr && context_.stop->load()) return Asked::kStop;
+  if (options_.portions != nullptr && options_.portions->EndsEarly()) return Asked::kStop;
   if (context_.regroup != nullptr && context_.regroup->load()) return Asked::kRegroup;
   const bool probe = leader() && context_.events->wants_links && context_.events->wants_links();
   return probe ? Asked::kProbe : Asked::kNothing;
@@ -236,7 +220,8 @@ absl::Status RankTrainer::SavePortion(const std::string& directory, bool must) {
 
 absl::Status RankTrainer::RunPortions() {
   for (int64_t number = 0;; ++number) {
-    absl::StatusOr<std::optional<Portion>> next = AgreeOnPortion(number);
+    absl::StatusOr<std::optional<Portion>> next =
+        AgreeOnPortion(options_.portions, number, &world_);
     if (!next.ok()) return next.status();
     if (!next->has_value()) return absl::OkStatus();
     Portion& portion = **next;
@@ -254,47 +239,6 @@ absl::Status RankTrainer::RunPortions() {
     options_.portions->Ended(world_.rank(), status.ok() ? absl::StatusOr<TrainSummary>(summary_)
                                                         : absl::StatusOr<TrainSummary>(status));
   }
-}
-
-absl::StatusOr<std::optional<Portion>> RankTrainer::AgreeOnPortion(int64_t number) {
-  std::optional<Portion> mine;
-  {
-    // However long the program takes that decides; the same holds for those of other processes.
-    const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
-    mine = options_.portions->Await(number);
-  }
-  constexpr size_t kWords = 6;
-  double words[kWords] = {};  // whether it goes on, and is refused; else what it is
-  if (mine.has_value()) {
-    words[0] = 1;
-    words[1] = mine->refused.ok() ? 0 : 1;
-  }
-  if (mine.has_value() && mine->refused.ok()) {
-    words[2] = static_cast<double>(mine->steps);
-    words[3] = mine->evaluates ? 1 : 0;
-    words[4] = PathWord(mine->saves_to);
-    words[5] = mine->hashes ? 1 : 0;
-  }
-  std::vector<double> all(kWords * static_cast<size_t>(world_.size()));
-  absl::Status status = world_.AllGather(words, absl::MakeSpan(all), Instant::InfiniteFuture());
-  if (!status.ok()) return status;
-  for (int rank = 1; rank < world_.size(); ++rank) {
-    const double* const theirs = all.data() + kWords * static_cast<size_t>(rank);
-    const bool refused = theirs[1] != 0 || all[1] != 0;
-    const bool alike =
-        theirs[0] == all[0] && (refused || std::equal(theirs + 2, theirs + kWords, &all[2]));
-    if (alike) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", rank, " was asked for another thing than rank 0 (", DescribePortion(theirs),
-        ", rank 0 ", DescribePortion(all.data()),
-        "); the programs of all ranks must ask for the same things in the same order"));
-  }
-  for (int rank = 0; mine.has_value() && mine->refused.ok() && rank < world_.size(); ++rank) {
-    if (all[kWords * static_cast<size_t>(rank) + 1] == 0) continue;
-    mine->refused = absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank, " could not do what was asked for, and says why"));
-  }
-  return mine;
 }
 
 absl::Status RankTrainer::CheckBase() {

@@ -115,8 +115,6 @@ class RankTrainer {
   absl::Status SavePortion(const std::string& directory, bool must);
   // One portion after the other, as TrainOptions::portions says.
   absl::Status RunPortions();
-  // The next one, the same on all ranks; nothing: the run ends.
-  absl::StatusOr<std::optional<Portion>> AgreeOnPortion(int64_t number);
   // Saves at once, to `directory`. `must`: nobody saves again after it, so it has to succeed.
   absl::Status SaveNow(int64_t step, const std::string& directory, bool must);
   // Saves while the next step runs, where that does not change what is saved before its end.

@@ -69,6 +69,7 @@ class Program:
             encoding="utf-8",
             errors="replace",
         )
+        self._writing = threading.RLock()  # a handler of the user's may stop what is being sent
         self._unread = b""  # of stdout
         self._error = ""  # the last line on stderr, not shown yet
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -84,16 +85,17 @@ class Program:
     def command(self, **fields: Any) -> None:
         """Sends a command."""
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(fields) + "\n")
-            self._process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass  # it has ended, and lines() says why
+        unsent = (json.dumps(fields) + "\n").encode()
+        with self._writing:
+            try:
+                while unsent:
+                    unsent = unsent[os.write(self._process.stdin.fileno(), unsent) :]
+            except (BrokenPipeError, ValueError):
+                pass  # it has ended, and lines() says why
 
-    def interrupt(self) -> None:
-        """Asks for the end of what is being done, after the step that is being taken."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+    def stop(self) -> None:
+        """Asks for the end of what the last command asked for, after the step that is being taken."""
+        self.command(do="stop")
 
     def lines(self) -> Iterator[Dict[str, Any]]:
         """Its next answers. Raises what it ended with, where it has ended."""
@@ -191,6 +193,6 @@ class Interrupts:
             raise KeyboardInterrupt  # counted where it gets out of that code
         self.count += 1
         if self.count == 1:
-            self._program.interrupt()
+            self._program.stop()
         else:
             self._program.kill()

@@ -179,6 +179,7 @@ class Trainer:
         self._program: Optional[Program] = None
         self._busy = threading.Lock()  # held while a method runs, whose name is _running
         self._running = ""
+        self._stops = False  # whether stop() was called for it
         self._finalizer: Callable[[], Any] = lambda: None
         self._eval = (eval_fn, eval_micro_batches)
         once = isinstance(data, Iterator) and not callable(data)
@@ -262,8 +263,9 @@ class Trainer:
 
     def stop(self) -> None:
         """For callbacks: asks ``fit`` to end after the step that is being taken, on all ranks."""
+        self._stops = True  # also where its command has not been sent yet
         if self._program is not None:
-            self._program.interrupt()
+            self._program.stop()
 
     def close(self) -> None:
         """Ends the run, without a checkpoint. It may be called again."""
@@ -359,6 +361,7 @@ class Trainer:
             )
         try:
             self._running = method
+            self._stops = False
             yield
         finally:
             self._busy.release()
@@ -388,6 +391,8 @@ class Trainer:
         history: List[Step] = []
         raised: Optional[BaseException] = None  # by a callback, or by a handler of the user's
         self._program.command(do=what, **fields)
+        if self._stops or interrupts.count > 0:
+            self._program.stop()  # one that was sent before the command was for another
         while True:
             try:
                 line = self._next_line()
@@ -399,7 +404,7 @@ class Trainer:
                     self._close()
                     raise
                 raised = interrupt
-                self._program.interrupt()
+                self._program.stop()
                 continue
             except BaseException:
                 self._close()
@@ -407,8 +412,6 @@ class Trainer:
                     raise KeyboardInterrupt from None
                 raise
             if raised is not None or interrupts.count > 0:
-                # The program forgets one that comes before it has read the command.
-                self._program.interrupt()
                 continue
             try:
                 try:
@@ -419,7 +422,7 @@ class Trainer:
             except BaseException as error:  # pylint: disable=broad-except
                 raised = error  # once the step that is being taken has ended
                 interrupts.count += isinstance(error, KeyboardInterrupt)
-                self._program.interrupt()
+                self._program.stop()
         if "refused" in line:
             if what == "fit":
                 self._ask("fit", steps=0)  # steps may have been taken before

@@ -42,7 +42,7 @@ def test_ctrl_c_ends_it(what):
         LONG[what]()
     took = time.monotonic() - sent[0]
     print(f"{what}: {took:.3f} s after Ctrl-C")
-    assert took < 1.0  # 0.02 to 0.1 s where nothing else runs
+    assert took < 6.0  # 0.02 to 0.1 s where nothing else runs; to its own end it would take ten times this
 
 
 def turns_during(work):
@@ -68,7 +68,7 @@ def test_other_threads_run_meanwhile():
             "auto", ranks=16, micro_batches=64, costs=UNEVEN, memory_limit=12, time_limit=0.5
         )
 
-    assert turns_during(search) > 50
+    assert turns_during(search) > 10  # hundreds where nothing else runs; one or two if it kept the lock
 
 
 def test_other_threads_run_while_messages_are_written():

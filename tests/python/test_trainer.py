@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -357,25 +358,31 @@ def test_a_block_that_fails_beside_a_fit_raises_its_own_exception(text):
 
 def test_ctrl_c_ends_a_fit_and_not_the_trainer(text):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background begin without
+
+    def press(delay):
+        while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            time.sleep(0.001)  # fit has not begun
+        time.sleep(delay)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with sluice.Trainer(data=text, steps=10**9, stages=2, **SHAPE) as trainer:
-        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            trainer.fit()
-        timer.join()
-        before = trainer.step
-        assert before > 0
-        assert trainer.fit(2).steps == before + 2
+        for delay in (0.5, 0, 0, 0.01, 0.02, 0.05):  # also before its command has been sent
+            presses = threading.Thread(target=press, args=[delay], daemon=True)
+            presses.start()
+            with pytest.raises(KeyboardInterrupt):
+                trainer.fit()
+            presses.join()
+            before = trainer.step
+            assert before > 0
+            assert trainer.fit(2).steps == before + 2
 
 
 # In place of the program: `fit` prints a part of a step's line, then sends Ctrl-C to this process, and prints the rest
-# once it is interrupted itself. It forgets the first interrupt, as the program does where the command was not read yet.
+# once it is told to stop.
 HALF_A_LINE = """
 import fcntl, json, os, signal, sys, termios, time
 if "--version" in sys.argv:
     os.execv({binary!r}, [{binary!r}, "--version"])
-interrupts = []
-signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
 signal.alarm(120)
 def put(text):
     sys.stdout.write(text)
@@ -395,9 +402,8 @@ for command in iter(sys.stdin.readline, ""):
     put('{{"step": 1, "lo')
     wait_for(read)  # and kept: what it waits for is the rest
     os.kill(os.getppid(), signal.SIGINT)
-    wait_for(lambda: len(interrupts) == 1)
+    assert json.loads(sys.stdin.readline()) == {{"do": "stop"}}
     put('ss": 1.5}}\\n')
-    wait_for(lambda: len(interrupts) == 2)
     put(json.dumps({{"done": True, "interrupted": True, "steps": 1}}) + "\\n")
 """
 
@@ -433,6 +439,23 @@ def test_what_a_callback_raises_after_stop_is_raised(text):
             with pytest.raises(LookupError, match="after stop"):
                 trainer.fit()
             assert trainer.step >= step
+
+
+def test_the_end_of_a_fit_is_not_that_of_the_next_one(text):
+    slow = []
+
+    def on_step(step):
+        if slow:
+            time.sleep(slow.pop())  # the lines of further steps wait meanwhile
+            raise LookupError("enough")
+
+    with sluice.Trainer(data=text, steps=10**9, callbacks=[on_step], stages=2, **SHAPE) as trainer:
+        for _ in range(20):
+            slow.append(0.1)
+            with pytest.raises(LookupError, match="enough"):
+                trainer.fit()
+            before = trainer.step
+            assert trainer.fit(2).steps == before + 2
 
 
 def test_ctrl_c_in_a_callback_ends_what_it_does(text):

@@ -54,7 +54,6 @@ int EndWith(const absl::Status& status, bool print = true) {
 std::unique_ptr<CommandPortions> Commanded(const TrainQuestion& question, CompiledJob* compiled,
                                            int rank, RunOutput* output) {
   if (!question.commands) return nullptr;
-  Signals().directed.store(true);
   output->Ready(*compiled, rank);
   auto commands = std::make_unique<CommandPortions>(CommandPortions::Parts{
       .fd = STDIN_FILENO,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -26,9 +27,12 @@ class ListedPortions : public Portions {
  public:
   explicit ListedPortions(std::vector<Portion> portions) : portions_(std::move(portions)) {}
   std::optional<Portion> Await(int64_t number) override {
+    newest_.store(number);
     const auto at = static_cast<size_t>(number);
     return at < portions_.size() ? std::make_optional(portions_[at]) : std::nullopt;
   }
+  bool EndsEarly() override { return newest_.load() == ends_early_; }
+  void EndEarly(int64_t number) { ends_early_ = number; }
   void Ended(int rank, const absl::StatusOr<TrainSummary>& summary) override {
     const std::lock_guard lock(mutex_);
     ++told_;
@@ -40,6 +44,8 @@ class ListedPortions : public Portions {
 
  private:
   const std::vector<Portion> portions_;
+  std::atomic<int64_t> newest_ = -1;
+  int64_t ends_early_ = -1;  // after its first step
   std::mutex mutex_;
   std::vector<absl::StatusOr<TrainSummary>> ends_;
   int told_ = 0;
@@ -188,6 +194,25 @@ TEST(Portions, WhatOneProcessRefusesNoneDoes) {
   EXPECT_EQ(first.ends()[2]->steps, kSteps);
   EXPECT_EQ(first.ends()[2]->weights_hash, whole.weights_hash);
   EXPECT_EQ(second.told(), 3);
+}
+
+// Only the program of one of them asks for it.
+TEST(Portions, EndEarlyOnAllRanks) {
+  const Outcome& whole = OutcomeOnce({.ranks = 2}, kSteps);
+  const std::vector<Portion> asked = {
+      {.steps = 4, .evaluates = true}, {.evaluates = true}, {.steps = 9, .hashes = true}};
+  ListedPortions first(asked), second(asked);
+  second.EndEarly(0);
+  for (const absl::Status& end : TrainApart(&first, &second)) EXPECT_EQ(end, absl::OkStatus());
+  for (ListedPortions* each : {&first, &second}) EXPECT_EQ(each->told(), 3);
+  ASSERT_EQ(first.ends().size(), 3U);
+  EXPECT_TRUE(first.ends()[0]->interrupted);
+  EXPECT_FALSE(first.ends()[0]->evaluated);
+  EXPECT_EQ(first.ends()[0]->steps, 1);
+  EXPECT_TRUE(first.ends()[1]->evaluated);
+  EXPECT_FALSE(first.ends()[2]->interrupted);
+  EXPECT_EQ(first.ends()[2]->steps, kSteps);
+  EXPECT_EQ(first.ends()[2]->weights_hash, whole.weights_hash);
 }
 
 TEST(Portions, OfSeveralProcessesMustBeTheSame) {

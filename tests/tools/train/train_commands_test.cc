@@ -325,7 +325,7 @@ TEST(Commands, ThatAreWrongAreRefused) {
        {"", "fit", "[]", R"({"do": "fit", "do": "hash"})", "{}", R"({"do": 3})", R"({"do": "fly"})",
         R"({"do": "fit", "steps": -1})", R"({"do": "fit", "steps": 1.5})",
         R"({"do": "fit", "steps": 9223372036854775808})", R"({"do": "fit", "step": 1})",
-        R"({"do": "evaluate", "steps": 1})", R"({"do": "save"})",
+        R"({"do": "evaluate", "steps": 1})", R"({"do": "stop", "steps": 1})", R"({"do": "save"})",
         R"({"do": "save", "directory": ""})", R"({"do": "save", "directory": 1})",
         R"({"do": "save", "directory": "x", "overwrite": 1})",
         R"({"do": "save", "directory": "/proc/nowhere"})"}) {
@@ -335,6 +335,48 @@ TEST(Commands, ThatAreWrongAreRefused) {
     EXPECT_FALSE(read[0].refused.ok()) << line;
     EXPECT_EQ(read[1].steps, 2) << line;
   }
+}
+
+TEST(Commands, AStopIsForTheOneBeforeIt) {
+  Pipe commands;
+  const auto say = [&](const std::string& text) {
+    ASSERT_EQ(write(commands.write_end(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  };
+  const std::string stop = "{\"do\": \"stop\"}\n";
+  const TrainOptions options;
+  CommandPortions portions({.fd = commands.read_end(), .options = &options, .ended = {}});
+  const auto steps = [&](int64_t number) {
+    const std::optional<Portion> portion = portions.Await(number);
+    return portion.has_value() ? portion->steps : -1;
+  };
+
+  say(absl::StrCat(stop, R"({"do": "fit", "steps": 10})", "\n"));
+  EXPECT_EQ(steps(0), 10);
+  EXPECT_FALSE(portions.EndsEarly());
+  say(stop.substr(0, 5));
+  EXPECT_FALSE(portions.EndsEarly());
+  say(stop.substr(5));
+  for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(portions.EndsEarly());
+  EXPECT_EQ(steps(0), 10);
+  EXPECT_TRUE(portions.EndsEarly());
+
+  // Two came when it had ended, and one is meant for what comes after the next one.
+  say(absl::StrCat(stop, stop, R"({"do": "fit", "steps": 11})", "\n",
+                   R"({"do": "fit", "steps": 12})", "\n", stop));
+  EXPECT_EQ(steps(1), 11);
+  for (int rank = 0; rank < 2; ++rank) EXPECT_FALSE(portions.EndsEarly());
+  EXPECT_EQ(steps(2), 12);
+  EXPECT_TRUE(portions.EndsEarly());
+
+  // The end of the commands is none.
+  say(R"({"do": "fit", "steps": 13})"
+      "\n");
+  EXPECT_EQ(steps(3), 13);
+  commands.CloseWrite();
+  EXPECT_FALSE(portions.EndsEarly());
+  EXPECT_FALSE(portions.EndsEarly());
+  EXPECT_EQ(steps(4), -1);
 }
 
 TEST(Commands, WithoutALineEndAreNone) {

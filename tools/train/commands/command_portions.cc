@@ -23,8 +23,8 @@ using Json = nlohmann::json;
 // How soon an idle process notices that it was told to stop.
 constexpr int kLookMilliseconds = 100;
 constexpr char kCommands[] =
-    "expected {\"do\": \"fit\", \"steps\": N}, {\"do\": \"evaluate\"}, {\"do\": \"hash\"} or "
-    "{\"do\": \"save\", \"directory\": PATH, \"overwrite\": true or false}";
+    "expected {\"do\": \"fit\", \"steps\": N}, {\"do\": \"stop\"}, {\"do\": \"evaluate\"}, "
+    "{\"do\": \"hash\"} or {\"do\": \"save\", \"directory\": PATH, \"overwrite\": true or false}";
 
 absl::Status NotACommand(const std::string& line, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("the command ", line, ": ", why, "; ", kCommands));
@@ -32,9 +32,18 @@ absl::Status NotACommand(const std::string& line, const std::string& why) {
 
 // The fields of each command, beside "do".
 const std::map<std::string, std::set<std::string>>& CommandFields() {
-  static const auto* const fields = new std::map<std::string, std::set<std::string>>{
-      {"fit", {"steps"}}, {"evaluate", {}}, {"hash", {}}, {"save", {"directory", "overwrite"}}};
+  static const auto* const fields =
+      new std::map<std::string, std::set<std::string>>{{"fit", {"steps"}},
+                                                       {"stop", {}},
+                                                       {"evaluate", {}},
+                                                       {"hash", {}},
+                                                       {"save", {"directory", "overwrite"}}};
   return *fields;
+}
+
+bool IsStop(const std::string& line) {
+  const absl::StatusOr<Json> json = ParseJson(line);
+  return json.ok() && *json == Json::object({{"do", "stop"}});
 }
 
 }  // namespace
@@ -44,7 +53,7 @@ std::optional<Portion> CommandPortions::Await(int64_t number) {
   const std::lock_guard lock(mutex_);
   const auto at = static_cast<size_t>(number);
   if (at < portions_.size()) return portions_[at];
-  const std::optional<std::string> line = ended_ ? std::nullopt : ReadLine();
+  const std::optional<std::string> line = ended_ ? std::nullopt : ReadCommand();
   if (!line.has_value()) {
     ended_ = true;
     return std::nullopt;
@@ -52,6 +61,7 @@ std::optional<Portion> CommandPortions::Await(int64_t number) {
   // An interrupt was meant for what has ended meanwhile.
   Signals().interrupted.store(Signals().terminated.load());
   CatchSignals();
+  ends_early_ = false;
   absl::StatusOr<Portion> portion = Parse(*line);
   if (!portion.ok()) portion = Portion{.refused = portion.status()};
   portions_.push_back(*std::move(portion));
@@ -62,23 +72,48 @@ void CommandPortions::Ended(int rank, const absl::StatusOr<TrainSummary>& summar
   if (rank == parts_.first_rank) parts_.ended(summary);
 }
 
-std::optional<std::string> CommandPortions::ReadLine() {
-  while (true) {
-    if (const size_t end = unread_.find('\n'); end != std::string::npos) {
-      std::string line = unread_.substr(0, end);
-      unread_.erase(0, end + 1);
-      return line;
-    }
-    pollfd wait = {.fd = parts_.fd, .events = POLLIN, .revents = 0};
-    const int ready = poll(&wait, 1, kLookMilliseconds);
-    if (Signals().terminated.load()) return std::nullopt;
-    if (ready <= 0) continue;
-    char text[4096];
-    const ssize_t taken = read(parts_.fd, text, sizeof(text));
-    if (taken < 0 && errno == EINTR) continue;
-    if (taken <= 0) return std::nullopt;
-    unread_.append(text, static_cast<size_t>(taken));
+bool CommandPortions::EndsEarly() {
+  const std::lock_guard lock(mutex_);
+  // At the end of the file the portion is made as far as it was asked for.
+  if (!ends_early_ && !FirstLine().has_value()) ReadOn(0);
+  // Another command comes first: a stop after that is not for this portion.
+  if (const auto line = FirstLine(); line.has_value() && IsStop(*line)) {
+    DropFirstLine();
+    ends_early_ = true;
   }
+  return ends_early_;
+}
+
+std::optional<std::string> CommandPortions::FirstLine() const {
+  const size_t end = unread_.find('\n');
+  return end == std::string::npos ? std::nullopt : std::optional(unread_.substr(0, end));
+}
+
+void CommandPortions::DropFirstLine() { unread_.erase(0, unread_.find('\n') + 1); }
+
+bool CommandPortions::ReadOn(int milliseconds) {
+  pollfd wait = {.fd = parts_.fd, .events = POLLIN, .revents = 0};
+  if (poll(&wait, 1, milliseconds) <= 0) return true;
+  char text[4096];
+  const ssize_t taken = read(parts_.fd, text, sizeof(text));
+  if (taken < 0 && errno == EINTR) return true;
+  if (taken > 0) unread_.append(text, static_cast<size_t>(taken));
+  return taken > 0;
+}
+
+std::optional<std::string> CommandPortions::ReadCommand() {
+  bool more = true;
+  while (!Signals().terminated.load()) {
+    std::optional<std::string> line = FirstLine();
+    if (!line.has_value()) {
+      if (!more) return std::nullopt;
+      more = ReadOn(kLookMilliseconds);
+      continue;
+    }
+    DropFirstLine();
+    if (!IsStop(*line)) return line;  // a stop was for what has ended meanwhile
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<Portion> CommandPortions::Parse(const std::string& line) {

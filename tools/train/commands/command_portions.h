@@ -32,11 +32,19 @@ class CommandPortions : public Portions {
   explicit CommandPortions(Parts parts) : parts_(std::move(parts)) {}
 
   std::optional<Portion> Await(int64_t number) override;
+  // Whether a stop follows the command of this portion on the file descriptor.
+  bool EndsEarly() override;
   void Ended(int rank, const absl::StatusOr<TrainSummary>& summary) override;
 
  private:
-  // The next line; nothing at the end of the file, or once this process has been told to stop.
-  std::optional<std::string> ReadLine();
+  // The first line of what has been read, without its end; it stays there.
+  std::optional<std::string> FirstLine() const;
+  void DropFirstLine();
+  // Reads on, waiting at most `milliseconds`. Whether the file goes on.
+  bool ReadOn(int milliseconds);
+  // The next command that is no stop; nothing at the end of the file, or once this process has been
+  // told to stop.
+  std::optional<std::string> ReadCommand();
   absl::StatusOr<Portion> Parse(const std::string& line);
   // Makes `directory` this run's, if it is not yet.
   absl::Status Own(const std::string& directory, bool overwrite);
@@ -44,7 +52,8 @@ class CommandPortions : public Portions {
   const Parts parts_;
   std::mutex mutex_;
   std::string unread_;
-  bool ended_ = false;
+  bool ended_ = false;             // the portions
+  bool ends_early_ = false;        // the portion that was read last
   std::vector<Portion> portions_;  // [number]
   // Those that were saved to by a command, which stay this run's until its end.
   std::map<std::string, std::unique_ptr<RunDirectory>> directories_;

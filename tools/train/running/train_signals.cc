@@ -13,8 +13,7 @@ void OnStop(int signal) {
   if (!term || !signals.leaves_alone.load()) signals.interrupted.store(true);
   // mpirun sends it several times; so does Linux where the parent ends (PR_SET_PDEATHSIG): once for
   // each of its threads.
-  const bool again = term ? signals.under_mpi.load() || signals.leaves_alone.load()
-                          : signal == SIGINT && signals.directed.load();
+  const bool again = term && (signals.under_mpi.load() || signals.leaves_alone.load());
   if (!again) std::signal(signal, SIG_DFL);
 }
 

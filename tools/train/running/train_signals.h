@@ -18,10 +18,6 @@ struct TrainSignals {
   // SIGTERM asks this process alone to leave a run that goes on without it. Nor does a second one end
   // it then.
   std::atomic<bool> leaves_alone{false};
-  // A program directs the run (--commands) and sends SIGINT for each command that is to end early, and
-  // again where the first one may have come before the command was read. No SIGINT ends the process
-  // at once then.
-  std::atomic<bool> directed{false};
   std::atomic<bool> reader_left{false};
 };
 TrainSignals& Signals();
