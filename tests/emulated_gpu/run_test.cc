@@ -86,7 +86,17 @@ std::vector<SmallRun> Runs() {
       // Families: grouped queries, norms of heads, rotary positions, gated maps, windows.
       {.model = "qwen3", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
       {.model = "qwen3", .ranks = 3, .recompute = Recompute::kFull, .adapted = "lora"},
-      {.model = "gemma3", .schedule = "zbv", .ranks = 2, .chunks = 2}};
+      {.model = "gemma3", .schedule = "zbv", .ranks = 2, .chunks = 2},
+      // Soft caps on tensor cores, in a window and without one. AdamW's first update has the signs
+      // of the gradient, so that the next norm would differ by 15 %.
+      {.model = "wide_gemma2",
+       .schedule = "zb-h1",
+       .ranks = 2,
+       .micro_batches = 2,
+       .recompute = Recompute::kSelective,
+       .dtype = DType::kBFloat16,
+       .optimizer = OptimizerKind::kSgd,
+       .documents = true}};
 }
 
 class OnEmulatedGpus : public testing::TestWithParam<SmallRun> {};
@@ -143,7 +153,12 @@ TEST_P(OnEmulatedGpus, ArenasAreAsForetold) {
 TEST_P(OnEmulatedGpus, ResultsAreTheCpusButForRounding) {
   const Outcome& gpu = OneStageOutcome(GetParam());
   const Outcome& cpu = OutcomeOnce(OneStage(GetParam()), kSteps);
-  const double relative = GetParam().dtype == DType::kBFloat16 ? 0.02 : 1e-4;
+  // Norms behind attention and the MLP divide by what is small before training, and the gradient by
+  // that again: on CPUs, too, bf16 and fp32 differ by up to 7 %.
+  const bool norms_behind = SmallModel(GetParam().model).decoder() != nullptr &&
+                            SmallModel(GetParam().model).decoder()->norms == 4;
+  const double rounding = norms_behind ? 0.05 : 0.02;
+  const double relative = GetParam().dtype == DType::kBFloat16 ? rounding : 1e-4;
   EXPECT_NEAR(gpu.eval_loss, cpu.eval_loss, relative * std::abs(cpu.eval_loss));
   ASSERT_EQ(gpu.norms.size(), cpu.norms.size());
   for (size_t i = 0; i < gpu.norms.size(); ++i) {

@@ -184,6 +184,13 @@ ModelSpec SmallModel(const std::string& name) {
                                     .max_seq = 6,
                                     .tied_head = name == "wide_tied"}};
   }
+  if (name == "wide_gemma2") {
+    ModelSpec model = *FamilyModel("gemma2");
+    DecoderConfig config = *model.decoder();
+    config.head_dim = 8;
+    model.config = config;
+    return model;
+  }
   if (std::optional<ModelSpec> family = FamilyModel(name)) return *std::move(family);
   return {.name = name,
           .config = DecoderConfig{.layers = kBlocks,

@@ -44,7 +44,8 @@ class HashedData : public Dataset {
 // the bit.
 struct SmallRun {
   // "gpt", "tied", "rms", "mlp", "wide", "wide_tied", or a family of decoders: "llama", "qwen2",
-  // "qwen3", "gemma", "gemma2", "gemma3".
+  // "qwen3", "gemma", "gemma2", "gemma3", and "wide_gemma2". Tensor cores take the heads of "wide"
+  // models.
   std::string model = "gpt";
   std::string schedule = "1f1b";
   int ranks = 2;
