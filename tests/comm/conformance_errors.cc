@@ -78,21 +78,30 @@ TEST_P(Conformance, ALongMessageThatNobodyTakesIsADeadline) {
 
 TEST_P(Conformance, AbortWakesEveryWaiter) {
   Make(4)->Run([](Communicator& ranks) {
+    int value = 0;
+    Ticket ticket = 0;
     if (ranks.rank() == 3) {
+      for (int other = 0; other < 3; ++other) {
+        ASSERT_TRUE(ranks.PostReceive(other, &value, sizeof(value), &ticket).ok());
+        ASSERT_TRUE(ranks.WaitReceive(other, ticket, Soon()).ok());
+      }
+      // The others wait by now; if they do not, the test is easier, and still right.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ranks.Abort(absl::UnavailableError("rank 3 has left"));
       ranks.Abort(absl::UnavailableError("too late"));
       return;
     }
-    absl::Status status;
-    int value = 0;
-    Ticket ticket = 0;
-    if (ranks.rank() == 2) {
-      status = ranks.Barrier(Soon());
-    } else {
+    if (ranks.rank() != 2) {
       ASSERT_TRUE(ranks.PostReceive(3, &value, sizeof(value), &ticket).ok());
-      status = ranks.WaitReceive(3, ticket, Soon());
     }
+    int ready = 0;
+    Ticket told = 0;
+    ASSERT_TRUE(ranks.PostSend(3, &ready, sizeof(ready), &told).ok());
+    // Rank 3 may have had it, and left, before the wait begins.
+    const absl::Status sent = ranks.WaitSend(3, told, Soon());
+    EXPECT_TRUE(sent.ok() || sent.message() == "rank 3 has left") << sent;
+    const absl::Status status =
+        ranks.rank() == 2 ? ranks.Barrier(Soon()) : ranks.WaitReceive(3, ticket, Soon());
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(status.message(), "rank 3 has left");
     EXPECT_EQ(ranks.Barrier(Soon()).message(), "rank 3 has left");
