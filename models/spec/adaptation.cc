@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "models/spec/units.h"
 
 namespace sluice {
 namespace {
@@ -111,9 +111,10 @@ std::string Adaptation::ToString() const {
     const std::string targets =
         lora->targets.empty() ? kAllLinear : absl::StrJoin(lora->targets, ",");
     const std::string dropout =
-        lora->dropout == 0 ? "" : absl::StrFormat("dropout=%.17g,", lora->dropout);
-    parts.push_back(absl::StrFormat("lora r=%d,alpha=%.17g,%srslora=%d,targets=%s", lora->rank,
-                                    lora->alpha, dropout, lora->rank_stabilised ? 1 : 0, targets));
+        lora->dropout == 0 ? "" : absl::StrCat("dropout=", ShortestNumber(lora->dropout), ",");
+    parts.push_back(absl::StrCat("lora r=", lora->rank, ",alpha=", ShortestNumber(lora->alpha), ",",
+                                 dropout, "rslora=", lora->rank_stabilised ? 1 : 0,
+                                 ",targets=", targets));
   }
   if (!freeze.empty()) parts.push_back(absl::StrCat("freeze ", absl::StrJoin(freeze, ",")));
   // Older runs, which had nothing but fp32, do not say so.

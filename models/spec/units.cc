@@ -1,6 +1,8 @@
 #include "models/spec/units.h"
 
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -154,6 +156,12 @@ std::string FormatFlopRate(double flops_per_second) {
 }
 
 std::string FormatShare(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
+
+std::string ShortestNumber(double value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
+  return std::string(text, end.ptr);
+}
 
 std::string DescribeMemory(int64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;

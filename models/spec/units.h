@@ -25,6 +25,8 @@ std::string FormatSeconds(double seconds);
 std::string FormatCount(double count);
 std::string FormatFlopRate(double flops_per_second);  // "165 TFLOP/s"
 std::string FormatShare(double fraction);             // "12.3 %"
+// The shortest text that is this number and no other: "0.1".
+std::string ShortestNumber(double value);
 std::string DescribeMemory(int64_t bytes);  // "1.50 GiB (1610612736 bytes)": exact as well
 
 }  // namespace sluice

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/adaptation.h"
 #include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/saving/save_together.h"
@@ -141,8 +143,11 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
           &differences);
   Compare("the compute type", std::string(DTypeName(saved.dtype)),
           std::string(DTypeName(given.dtype)), &differences);
+  // Older checkpoints have other texts for the same numbers.
   const auto trained = [](const std::string& adaptation) {
-    return adaptation.empty() ? "everything" : adaptation;
+    const absl::StatusOr<Adaptation> parsed = ParseAdaptation(adaptation);
+    const std::string text = parsed.ok() ? parsed->ToString() : adaptation;
+    return text.empty() ? "everything" : text;
   };
   Compare("what is trained, --lora and --freeze", trained(saved.adaptation),
           trained(given.adaptation), &differences);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/model_config.h"
+#include "tests/pipeline/checkpoint/forged_checkpoint.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -142,6 +143,20 @@ TEST_F(CheckpointTest, AnAdapterOfAnotherScaleIsAnotherRun) {
               testing::HasSubstr("alpha=6,rslora=0,targets=all-linear, given lora r=3,alpha=7"));
   request.adaptation.lora->alpha = 6;
   EXPECT_TRUE(Train(*CompileRun(request), rest).ok());
+}
+
+// Numbers are compared, not how an older version wrote them.
+TEST_F(CheckpointTest, AnAdaptersNumbersMayBeWrittenInMoreDigits) {
+  TrainOptions first = SmallOptions(1);
+  first.saving.directory = directory_.string();
+  RunRequest request = MakeRequest({.adapted = "lora"});
+  request.adaptation.lora->alpha = 0.1;
+  ASSERT_TRUE(Train(*CompileRun(request), first).ok());
+  Forge((directory_ / "latest").string(), "state.json", "alpha=0.1,", "alpha=0.10000000000000001,");
+  TrainOptions rest = SmallOptions(2);
+  rest.saving.resume = directory_.string();
+  const absl::StatusOr<Outcome> resumed = Train(*CompileRun(request), rest);
+  EXPECT_TRUE(resumed.ok()) << resumed.status();
 }
 
 // They would be other weights.

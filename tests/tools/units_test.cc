@@ -62,6 +62,9 @@ TEST(Units, ArePrintedWithThreeDigits) {
   EXPECT_EQ(FormatFlopRate(164.6e12), "165 TFLOP/s");
   EXPECT_EQ(FormatFlopRate(2.5e9), "2.50 GFLOP/s");
   EXPECT_EQ(FormatShare(0.1234), "12.3 %");
+  EXPECT_EQ(ShortestNumber(0.1), "0.1");
+  EXPECT_EQ(ShortestNumber(32), "32");
+  EXPECT_EQ(ShortestNumber(1.0 / 3), "0.3333333333333333");
 }
 
 // What is printed is read back within what three digits can say.

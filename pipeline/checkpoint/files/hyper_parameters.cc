@@ -1,11 +1,11 @@
 #include "pipeline/checkpoint/files/hyper_parameters.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/units.h"
 
 namespace sluice {
 namespace {
@@ -40,13 +40,6 @@ constexpr Number kNumbers[] = {
     {"final_lr_fraction", nullptr, &OptimizerOptions::final_lr_fraction, nullptr},
 };
 
-// The shortest text that is this number and no other.
-std::string Text(double value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
-  return std::string(text, end.ptr);
-}
-
 const char* Text(LrSchedule schedule) {
   return schedule == LrSchedule::kCosine ? "cosine" : "constant";
 }
@@ -62,9 +55,9 @@ bool UsableSteps(double value) {
 }
 
 absl::Status CannotUse(const char* name, double value, const char* flag) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the checkpoint's ", name, " is ", Text(value), ", which no run can use",
-                   flag == nullptr ? "" : absl::StrCat("; give another, with --", flag)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the checkpoint's ", name, " is ", ShortestNumber(value), ", which no run can use",
+      flag == nullptr ? "" : absl::StrCat("; give another, with --", flag)));
 }
 
 // The choice of each value, one after the other.
@@ -83,7 +76,7 @@ class Resumer {
       if (!Usable(number, *saved)) return CannotUse(number.name, *saved, number.flag);
       value = *saved;
     } else if (value != *saved && number.only_of.value_or(kind_) == kind_) {
-      Differs(number.flag, Text(*saved), Text(value));
+      Differs(number.flag, ShortestNumber(*saved), ShortestNumber(value));
     }
     return absl::OkStatus();
   }
@@ -96,7 +89,7 @@ class Resumer {
       if (!UsableSteps(*saved)) return CannotUse(kWarmup, *saved, "warmup");
       warmup = static_cast<int64_t>(*saved);
     } else if (static_cast<double>(warmup) != *saved) {
-      Differs(kWarmup, Text(*saved), absl::StrCat(warmup));
+      Differs(kWarmup, ShortestNumber(*saved), absl::StrCat(warmup));
     }
     return absl::OkStatus();
   }
@@ -124,7 +117,8 @@ class Resumer {
       if (!UsableSteps(*saved)) return CannotUse(kSteps, *saved, "steps");
       steps = static_cast<int64_t>(*saved);
     } else if (static_cast<double>(steps) != *saved && Find(saved_, kCosine).value_or(0) != 0) {
-      out_.differences.push_back(absl::StrCat("steps ", Text(*saved), " in the checkpoint, ", steps,
+      out_.differences.push_back(absl::StrCat("steps ", ShortestNumber(*saved),
+                                              " in the checkpoint, ", steps,
                                               " given: going on along a cosine of ", steps));
     }
     return absl::OkStatus();

@@ -266,6 +266,15 @@ TEST(Adaptation, IsReadBackFromItsText) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, one);
   }
+  EXPECT_EQ(
+      both.ToString(),
+      "lora r=3,alpha=0.1,dropout=0.1,rslora=0,targets=q_proj,v_proj; freeze *.bias,lm_head*; "
+      "base bf16");
+  // As older files have it.
+  const auto older =
+      ParseAdaptation("lora r=3,alpha=0.10000000000000001,rslora=0,targets=all-linear");
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(older->ToString(), "lora r=3,alpha=0.1,rslora=0,targets=all-linear");
   EXPECT_FALSE(ParseAdaptation("lora r=0").ok());
   EXPECT_FALSE(ParseAdaptation("something").ok());
 }
