@@ -137,14 +137,4 @@ int64_t TrainedParameterCount(const DecoderConfig& config, const Adaptation& ada
   return sum;
 }
 
-double AdaptedFlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch,
-                                 const Adaptation& adaptation) {
-  double sum = 0;
-  for (const LayerSpec& layer : DescribeAdapted(spec, batch, adaptation)) {
-    sum += layer.forward_flops + layer.input_grad_flops + layer.weight_grad_flops -
-           layer.repeated_flops;
-  }
-  return sum;
-}
-
 }  // namespace sluice

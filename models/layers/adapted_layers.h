@@ -35,9 +35,6 @@ int64_t TrainedParameterCount(const DecoderConfig& config, const Adaptation& ada
 std::vector<LayerSpec> DescribeAdapted(const ModelSpec& spec, const BatchShape& batch,
                                        const Adaptation& adaptation,
                                        const HeadLimits& head = kProcessorHead);
-// As FlopsPerMicroBatch.
-double AdaptedFlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch,
-                                 const Adaptation& adaptation);
 
 }  // namespace sluice
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/kernels/portable_kernels.h"
 #include "models/layers/decoder_names.h"
 #include "models/spec/validate.h"
 
@@ -168,6 +170,19 @@ absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerD
   return absl::InvalidArgumentError(
       "every parameter of the model is frozen: nothing is left to train; give --freeze fewer "
       "patterns");
+}
+
+// Names do not depend on the batch, nor on the device.
+absl::Status CheckTrained(const Adaptation& adaptation, const ModelSpec& spec, DType dtype) {
+  if (adaptation == Adaptation()) return absl::OkStatus();
+  std::vector<LayerDecl> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    const absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, BatchShape(), dtype, PortableCpuKernels(), adaptation);
+    if (!layer.ok()) return layer.status();
+    layers.push_back((*layer)->decl());
+  }
+  return CheckTrained(adaptation, layers);
 }
 
 }  // namespace sluice

@@ -21,6 +21,9 @@ absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation
 // `layers` are all of a model's, made with `adaptation`: whether every pattern and every target
 // names something of them, and something is left to train. InvalidArgument says which does not.
 absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers);
+// The same of layers that are made for it, of a model that computes in `dtype`. Other errors are
+// MakeLayer's.
+absl::Status CheckTrained(const Adaptation& adaptation, const ModelSpec& spec, DType dtype);
 
 }  // namespace sluice
 

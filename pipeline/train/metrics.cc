@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "models/layers/adapted_layers.h"
+#include "models/spec/costs/describe_layers.h"
 #include "schedules/lower.h"
 
 namespace sluice {
@@ -24,8 +25,8 @@ MetricsKeeper::MetricsKeeper(const RunPlan& plan)
       table_(ComputeOnly(plan.lowered)),
       dealt_(plan.has_stage_members() ? std::make_optional<DealtTimetable>(table_, plan.deal)
                                       : std::nullopt),
-      flops_per_step_(AdaptedFlopsPerMicroBatch(plan.request.spec, plan.request.batch,
-                                                plan.request.adaptation) *
+      flops_per_step_(FlopsPerMicroBatch(DescribeAdapted(plan.request.spec, plan.request.batch,
+                                                         plan.request.adaptation)) *
                       plan.global_micro_batches()),
       tokens_per_step_(
           static_cast<double>(plan.request.batch.rows() * plan.global_micro_batches())) {

@@ -46,7 +46,7 @@ void DescribeModel(const ModelSpec& spec) {
   if (spec.layer_count() > kMostBlocks) return;
   Require(ParameterCount(spec) > 0, "a model has parameters");
   const BatchShape batch{1, std::min<int64_t>(spec.max_seq(), 4096)};
-  Require(FlopsPerMicroBatch(spec, batch) > 0, "a model computes");
+  Require(FlopsPerMicroBatch(DescribeLayers(spec, batch)) > 0, "a model computes");
   if (spec.decoder() == nullptr) return;
   for (const DecoderLayer& layer : DescribeDecoder(*spec.decoder(), batch, DType::kBFloat16)) {
     Require(layer.spec.parameters >= 0 && layer.saved_bytes() >= 0, "counts do not overflow");

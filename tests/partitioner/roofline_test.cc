@@ -9,12 +9,14 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/models/attention_cases.h"
 #include "models/kernels/record/recorded_kernels.h"
+#include "models/layers/adapted_layers.h"
 #include "models/spec/costs/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/costs/analytic_cost.h"
@@ -39,8 +41,8 @@ ModelSpec Gpt(const char* name = "gpt2", int layers = 0) {
 
 DeviceSpec H200() { return *DataSheetDevice("h200"); }
 
-StepLaunches Record(const ModelSpec& spec, const BatchShape& batch = kBatch) {
-  absl::StatusOr<StepLaunches> step = RecordStep(spec, batch);
+StepLaunches Record(const ModelSpec& spec, const RecordedTraining& training = {.batch = kBatch}) {
+  absl::StatusOr<StepLaunches> step = RecordStep(spec, training);
   EXPECT_TRUE(step.ok()) << step.status();
   return *std::move(step);
 }
@@ -151,7 +153,8 @@ TEST(Roofline, ExpectedSecondsAreThoseThatAStepOnAGpuTook) {
 }
 
 TEST(Roofline, ExpectedSecondsWithCudnnAreThoseThatAStepOnAGpuTook) {
-  const absl::StatusOr<StepLaunches> step = RecordStep(Gpt(), kBatch, CudaAttention::kCudnn);
+  const absl::StatusOr<StepLaunches> step =
+      RecordStep(Gpt(), {.batch = kBatch, .attention = CudaAttention::kCudnn});
   ASSERT_TRUE(step.ok()) << step.status();
   const Launches launches = step->Step(kMicroBatches, Recompute::kNone);
   const double expected = WithOldKernels(launches, 12, Queueing::kOneByOne);
@@ -169,8 +172,8 @@ TEST(Roofline, GraphsAreExpectedToSaveWhatTheySavedOnAGpu) {
 
 // Measured as 4 stages on one GPU; none of its steps was fitted.
 TEST(Roofline, ExpectedSecondsOfALargerModelAreCloseToMeasuredOnes) {
-  const absl::StatusOr<StepLaunches> step =
-      RecordStep(Gpt("gpt2-xl"), {.size = 8, .seq = 1024}, CudaAttention::kCudnn);
+  const absl::StatusOr<StepLaunches> step = RecordStep(
+      Gpt("gpt2-xl"), {.batch = {.size = 8, .seq = 1024}, .attention = CudaAttention::kCudnn});
   ASSERT_TRUE(step.ok()) << step.status();
   const Launches launches = step->Step(4, Recompute::kNone);
   const double expected = WithOldKernels(launches, 48, Queueing::kGraphs);
@@ -179,9 +182,10 @@ TEST(Roofline, ExpectedSecondsOfALargerModelAreCloseToMeasuredOnes) {
 
 // The kernels do what the model needs, and attention's backward pass computes the scores twice more
 // than that counts: seven products instead of four.
-void ExpectFlopsOf(const ModelSpec& spec, const BatchShape& batch) {
-  const StepLaunches step = Record(spec, batch);
-  const std::vector<LayerSpec> layers = DescribeLayers(spec, batch, kGpuHead);
+void ExpectFlopsOf(const ModelSpec& spec, const BatchShape& batch,
+                   const Adaptation& adaptation = {}) {
+  const StepLaunches step = Record(spec, {.batch = batch, .adaptation = adaptation});
+  const std::vector<LayerSpec> layers = DescribeAdapted(spec, batch, adaptation, kGpuHead);
   ASSERT_EQ(step.layers.size(), layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     SCOPED_TRACE(layers[i].name);
@@ -209,6 +213,133 @@ TEST(Roofline, FlopsOfAWindowAreThoseOfTheModel) {
   ExpectFlopsOf(spec, {.size = 1, .seq = 2048});
 }
 
+// Small enough to be recorded in no time, with grouped queries and a gate.
+ModelSpec SmallLlama(int64_t layers = 2) {
+  ModelSpec spec = *PresetModel("llama-3.1-8b");
+  std::get<DecoderConfig>(spec.config).layers = layers;
+  return spec;
+}
+
+Adaptation Adapters(double dropout = 0, std::vector<std::string> targets = {}) {
+  return {.lora = Lora{.rank = 16, .dropout = dropout, .targets = std::move(targets)},
+          .base_dtype = DType::kBFloat16};
+}
+
+TEST(Roofline, FlopsOfAdaptersAreThoseOfTheModel) {
+  const BatchShape batch = {.size = 1, .seq = 2048};
+  ExpectFlopsOf(SmallLlama(), batch, Adapters());
+  ExpectFlopsOf(SmallLlama(), batch, Adapters(/*dropout=*/0.1));
+  ExpectFlopsOf(SmallLlama(), batch, Adapters(0, {"q_proj", "down_proj"}));
+  ExpectFlopsOf(Gpt("gpt2", 2), kBatch, Adapters());
+}
+
+TEST(Roofline, FlopsOfWhatIsFrozenAreThoseOfTheModel) {
+  const BatchShape batch = {.size = 1, .seq = 2048};
+  ExpectFlopsOf(SmallLlama(), batch, {.freeze = {"*.layers.0.*", "model.embed_tokens*"}});
+  ExpectFlopsOf(SmallLlama(), batch, {.freeze = {"*norm*", "lm_head*", "*.up_proj.*"}});
+  ExpectFlopsOf(Gpt("gpt2", 2), kBatch, {.freeze = {"*.bias"}});
+}
+
+int CountOf(const Launches& launches, KernelKind kind) {
+  int count = 0;
+  for (const KernelLaunch& launch : launches) count += launch.kind == kind ? launch.launches : 0;
+  return count;
+}
+
+double BytesOf(const Launches& launches, KernelKind kind) {
+  double bytes = 0;
+  for (const KernelLaunch& launch : launches) bytes += launch.kind == kind ? launch.bytes : 0;
+  return bytes;
+}
+
+TEST(Roofline, WhatIsFrozenHasNoWeightGradientAndNoUpdate) {
+  const StepLaunches step = Record(
+      SmallLlama(), {.batch = {.size = 1, .seq = 512}, .adaptation = {.freeze = {"*.layers.0.*"}}});
+  const LayerLaunches &frozen = step.layers[1], &trained = step.layers[2];
+  EXPECT_TRUE(frozen.weight_grad.empty());
+  EXPECT_TRUE(frozen.first_weight_grad.empty());
+  EXPECT_TRUE(frozen.update.empty());
+  EXPECT_FALSE(trained.weight_grad.empty());
+  EXPECT_FALSE(trained.update.empty());
+  EXPECT_EQ(Sum(frozen.forward, H200()).expected_seconds,
+            Sum(trained.forward, H200()).expected_seconds);
+}
+
+// The seven maps of a block have each a product down and one up again in F and I, and two in W;
+// both narrow results are scaled.
+TEST(Roofline, AdaptersHaveProductsOfTheirOwn) {
+  const RecordedTraining training = {.batch = {.size = 1, .seq = 512}, .adaptation = Adapters()};
+  const LayerLaunches whole = Record(SmallLlama(), {.batch = training.batch}).layers[1];
+  const LayerLaunches adapted = Record(SmallLlama(), training).layers[1];
+  const auto products = [](const Launches& launches) {
+    return CountOf(launches, KernelKind::kProductForward) +
+           CountOf(launches, KernelKind::kProductInputGrad) +
+           CountOf(launches, KernelKind::kProductWeightGrad);
+  };
+  EXPECT_EQ(products(adapted.forward), products(whole.forward) + 14);
+  EXPECT_EQ(products(adapted.input_grad), products(whole.input_grad) + 14);
+  EXPECT_EQ(products(adapted.weight_grad), 14);
+  EXPECT_EQ(CountOf(adapted.forward, KernelKind::kScale), 7);
+  EXPECT_EQ(CountOf(adapted.input_grad, KernelKind::kScale), 7);
+  EXPECT_EQ(CountOf(adapted.forward, KernelKind::kDropout), 0);
+  const RecordedTraining dropped = {.batch = training.batch, .adaptation = Adapters(0.1)};
+  const LayerLaunches with_dropout = Record(SmallLlama(), dropped).layers[1];
+  for (const Launches& pass :
+       {with_dropout.forward, with_dropout.input_grad, with_dropout.weight_grad}) {
+    EXPECT_EQ(CountOf(pass, KernelKind::kDropout), 7);
+  }
+}
+
+// Adapters' kernels take time, and what they replace takes more.
+TEST(Roofline, AdaptersAreExpectedToTakeLessTimeThanTheWholeModel) {
+  const BatchShape batch = {.size = 1, .seq = 2048};
+  const auto seconds = [](const LayerLaunches& block) {
+    return Sum(block.OneMicroBatch(), H200()).expected_seconds;
+  };
+  const LayerLaunches whole = Record(SmallLlama(), {.batch = batch}).layers[1];
+  const auto adapted = [&](double dropout) {
+    return Record(SmallLlama(), {.batch = batch, .adaptation = Adapters(dropout)}).layers[1];
+  };
+  EXPECT_LT(seconds(adapted(0)), seconds(whole));
+  EXPECT_GT(seconds(adapted(0)), seconds(whole) - Sum(whole.weight_grad, H200()).expected_seconds);
+  EXPECT_GT(seconds(adapted(0.1)), seconds(adapted(0)));
+}
+
+TEST(Roofline, SgdMovesFewerBytesThanAdamW) {
+  const auto bytes = [](OptimizerKind optimizer) {
+    const StepLaunches step = Record(Gpt("gpt2", 2), {.batch = kBatch, .optimizer = optimizer});
+    return BytesOf(step.end, KernelKind::kOptimizer);
+  };
+  EXPECT_DOUBLE_EQ(bytes(OptimizerKind::kAdamW) / bytes(OptimizerKind::kSgd), 7.0 / 5);
+}
+
+// Where documents begin is copied for each micro-batch, and read by what has positions.
+TEST(Roofline, PackedDocumentsAreReadToo) {
+  const BatchShape batch = {.size = 2, .seq = 512};
+  const StepLaunches plain = Record(SmallLlama(), {.batch = batch});
+  const StepLaunches packed = Record(SmallLlama(), {.batch = batch, .documents = true});
+  EXPECT_EQ(plain.batch.size(), 2u);
+  EXPECT_EQ(packed.batch.size(), 3u);
+  const double starts = static_cast<double>(batch.rows() * sizeof(int32_t));
+  EXPECT_EQ(BytesOf(packed.layers[1].forward, KernelKind::kRope) -
+                BytesOf(plain.layers[1].forward, KernelKind::kRope),
+            2 * starts);
+  EXPECT_EQ(Flops(packed.layers[1].forward), Flops(plain.layers[1].forward));
+}
+
+TEST(Roofline, WhatGpusCannotTrainIsSaid) {
+  using testing::HasSubstr;
+  const auto message = [](std::optional<MasterWeights> weights, CudaAttention attention,
+                          bool documents) {
+    return std::string(CheckOnGpus(weights, attention, documents).message());
+  };
+  EXPECT_EQ(message(std::nullopt, CudaAttention::kCudnn, false), "");
+  EXPECT_EQ(message(MasterWeights::kSplit, CudaAttention::kSluice, true), "");
+  EXPECT_THAT(message(MasterWeights::kWhole, CudaAttention::kSluice, false),
+              HasSubstr("--master-weights whole"));
+  EXPECT_THAT(message(std::nullopt, CudaAttention::kCudnn, true), HasSubstr("--attention cudnn"));
+}
+
 // Attention runs on tensor cores but for heads whose rows do not begin and end where 16 bytes do.
 TEST(Roofline, AttentionHasTheKernelsOfItsHeads) {
   ModelSpec spec = *PresetModel("llama-3.1-8b");
@@ -217,7 +348,7 @@ TEST(Roofline, AttentionHasTheKernelsOfItsHeads) {
   for (const auto& [width, cap] : {std::pair(128, 0.0f), {128, 30.0f}, {100, 0.0f}}) {
     config.head_dim = width;
     config.attention_soft_cap = cap;
-    const StepLaunches step = Record(spec, {.size = 1, .seq = 2048});
+    const StepLaunches step = Record(spec, {.batch = {.size = 1, .seq = 2048}});
     const auto attention =
         std::find_if(step.layers[1].forward.begin(), step.layers[1].forward.end(),
                      [](const KernelLaunch& launch) { return launch.seq != 0; });
@@ -300,7 +431,7 @@ TEST(Roofline, FormulaeOfPlansAgreeWithinAFifth) {
     std::vector<LayerCost> expected = formula;
     SetAnalyticSeconds(DescribeLayers(spec, batch, kGpuHead), batch, DType::kBFloat16,
                        *BuiltInDevice("h200"), &formula);
-    SetExpectedSeconds(Record(spec, batch), H200(), &expected);
+    SetExpectedSeconds(Record(spec, {.batch = batch}), H200(), &expected);
     const auto seconds = [](const std::vector<LayerCost>& costs) {
       double sum = 0;
       for (const LayerCost& cost : costs)

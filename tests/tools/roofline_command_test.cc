@@ -135,6 +135,30 @@ TEST(RooflineCommand, RecomputationTakesTime) {
   EXPECT_LT(seconds("selective"), seconds("full"));
 }
 
+// What is trained is printed, and plans of it take the same time, by themselves and from a profile.
+TEST(RooflineCommand, PlansOfAdaptersAndPackedDocumentsTakeTheSameTime) {
+  const TempFolder folder;
+  const std::string profile = folder / "adapters.json";
+  const std::string model = "llama-3.1-8b --layers 4 --seq 1024 --micro-batch-size 2 ";
+  const std::string trained = "--lora r=16,dropout=0.1 ";
+  const std::string flags = "--micro-batches 4 ";
+  EXPECT_THAT(Printed("roofline " + model + flags + trained + "--pack --optimizer sgd"),
+              HasSubstr("\n  SGD; packed documents; lora r=16,alpha=32,dropout=0.1,"));
+  const json step = Json("roofline " + model + flags + trained + "--profile " + profile);
+  EXPECT_THAT(step["adaptation"].get<std::string>(), HasSubstr("dropout=0.1"));
+  EXPECT_FALSE(step.contains("optimizer"));
+  const std::string one = "--devices 1 --schedule 1f1b --recompute none --json ";
+  const json plan = json::parse(Printed("plan " + profile + " --memory 141GB " + one + flags));
+  EXPECT_NEAR(plan["step_seconds"].get<double>() / step["expected_seconds"].get<double>(), 1, 0.01);
+  const json direct =
+      json::parse(Printed("plan " + model + "--device h200 " + one + flags + trained));
+  EXPECT_DOUBLE_EQ(direct["step_seconds"].get<double>(), plan["step_seconds"].get<double>());
+  const json packed =
+      json::parse(Printed("plan " + model + "--device h200 --pack " + one + flags + trained));
+  EXPECT_GT(packed["step_seconds"], plan["step_seconds"]);
+  EXPECT_LT(packed["step_seconds"].get<double>(), 1.01 * plan["step_seconds"].get<double>());
+}
+
 // "1,234" and "5.67" as numbers.
 double NumberOf(absl::string_view cell) {
   return std::stod(absl::StrReplaceAll(absl::StripAsciiWhitespace(cell), {{",", ""}}));

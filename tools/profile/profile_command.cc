@@ -9,6 +9,7 @@
 #include "models/device/cuda_device.h"
 #include "models/kernels/cuda/products/algorithms.h"
 #include "models/layers/adapted_layers.h"
+#include "models/layers/trainable.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -56,6 +57,8 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   }
   absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, profile.dtype);
   if (!adaptation.ok()) return adaptation.status();
+  absl::Status named = CheckTrained(*adaptation, *spec, profile.dtype);
+  if (!named.ok()) return named;
   profile.adaptation = *std::move(adaptation);
   profile.attention = choice.attention;
   profile.model = flags.model.model;

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/kernels/record/recorded_kernels.h"
+#include "models/layers/adapted_layers.h"
+#include "models/layers/trainable.h"
 #include "models/spec/costs/describe_layers.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
@@ -17,6 +19,7 @@
 #include "tools/plan/device_file.h"
 #include "tools/roofline/roofline_report.h"
 #include "tools/terminal.h"
+#include "tools/train/adaptation_flags.h"
 #include "tools/train/model_flags.h"
 
 namespace sluice {
@@ -24,9 +27,11 @@ namespace {
 
 struct Flags {
   ModelChoice model;
-  std::string device = "h200", recompute = "none", attention = "sluice", profile;
+  AdaptationFlags adaptation;
+  std::string device = "h200", recompute = "none", attention = "sluice", optimizer = "adamw",
+              profile;
   int micro_batch_size = 4, micro_batches = 16, seq = 0;
-  bool cuda_graphs = true, json = false;
+  bool pack = false, cuda_graphs = true, json = false;
 };
 
 // The link to a neighbouring device: of one with a data sheet, what is reached of it.
@@ -38,20 +43,22 @@ Link LinkOf(const DeviceSpec& sheet) {
 Timing Exactly(double seconds) { return {.least = seconds, .median = seconds}; }
 
 // What `sluice plan` reads: the layers with their bytes on a GPU, and the seconds that are expected.
-absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpec& spec,
-                                        const StepLaunches& step, CudaAttention attention,
+absl::StatusOr<Profile> ExpectedProfile(const ModelSpec& spec, const StepLaunches& step,
                                         const RooflineReport& report) {
+  const RecordedTraining& training = report.training;
   Profile profile;
-  profile.model = model;
+  profile.model = report.model;
   profile.spec = spec;
+  profile.adaptation = training.adaptation;
   profile.device = report.sheet.name;
-  profile.micro_batch_size = report.batch.size;
-  profile.seq = report.batch.seq;
+  profile.micro_batch_size = training.batch.size;
+  profile.seq = training.batch.seq;
   profile.dtype = DType::kBFloat16;
-  profile.attention = attention;
+  profile.attention = training.attention;
   profile.link = LinkOf(report.sheet);
-  absl::StatusOr<std::vector<LayerCost>> layers = DeclaredCosts(
-      spec, report.batch, profile.dtype, OptimizerKind::kAdamW, RecordedKernels(attention));
+  absl::StatusOr<std::vector<LayerCost>> layers =
+      DeclaredCosts(spec, training.batch, profile.dtype, training.optimizer,
+                    RecordedKernels(training.attention), training.adaptation);
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);
   SetExpectedSeconds(step, report.sheet, &profile.layers, report.queueing);
@@ -69,6 +76,24 @@ absl::StatusOr<Profile> ExpectedProfile(const std::string& model, const ModelSpe
   return profile;
 }
 
+// What the step trains: in bf16.
+absl::StatusOr<RecordedTraining> TrainingOf(const Flags& flags, const ModelSpec& spec) {
+  const CudaAttention attention =
+      ParseCudaAttention(flags.attention).value_or(CudaAttention::kSluice);
+  absl::Status status = CheckOnGpus(MasterWeightsOf(flags.adaptation), attention, flags.pack);
+  if (!status.ok()) return status;
+  absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, DType::kBFloat16);
+  if (!adaptation.ok()) return adaptation.status();
+  status = CheckTrained(*adaptation, spec, DType::kBFloat16);
+  if (!status.ok()) return status;
+  return RecordedTraining{
+      .batch = {.size = flags.micro_batch_size, .seq = spec.seq_or_usual(flags.seq)},
+      .attention = attention,
+      .optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
+      .adaptation = *std::move(adaptation),
+      .documents = flags.pack};
+}
+
 absl::Status RunRoofline(const Flags& flags) {
   const absl::StatusOr<DeviceSpec> sheet = ReadDevice(flags.device, DataSheetDevice);
   if (!sheet.ok()) return sheet.status();
@@ -77,20 +102,19 @@ absl::Status RunRoofline(const Flags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--recompute is '", flags.recompute, "'; expected none, selective or full"));
   }
-  const CudaAttention attention =
-      ParseCudaAttention(flags.attention).value_or(CudaAttention::kSluice);
   const absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
-  const BatchShape batch = {.size = flags.micro_batch_size, .seq = spec->seq_or_usual(flags.seq)};
-  const absl::StatusOr<StepLaunches> step = RecordStep(*spec, batch, attention);
+  const absl::StatusOr<RecordedTraining> training = TrainingOf(flags, *spec);
+  if (!training.ok()) return training.status();
+  const absl::StatusOr<StepLaunches> step = RecordStep(*spec, *training);
   if (!step.ok()) return step.status();
-  const RooflineReport report =
-      MakeReport(flags.model.model, *step, *sheet, batch, flags.micro_batches, recompute,
-                 flags.cuda_graphs ? Queueing::kGraphs : Queueing::kOneByOne,
-                 flags.micro_batches * FlopsPerMicroBatch(*spec, batch));
+  const double flops =
+      FlopsPerMicroBatch(DescribeAdapted(*spec, training->batch, training->adaptation));
+  const RooflineReport report = MakeReport(
+      flags.model.model, *training, *step, *sheet, flags.micro_batches, recompute,
+      flags.cuda_graphs ? Queueing::kGraphs : Queueing::kOneByOne, flags.micro_batches * flops);
   if (!flags.profile.empty()) {
-    const absl::StatusOr<Profile> profile =
-        ExpectedProfile(flags.model.model, *spec, *step, attention, report);
+    const absl::StatusOr<Profile> profile = ExpectedProfile(*spec, *step, report);
     if (!profile.ok()) return profile.status();
     if (absl::Status status = WriteOutput(flags.profile, FormatProfile(*profile)); !status.ok()) {
       return status;
@@ -129,6 +153,12 @@ void AddRooflineCommand(CLI::App& app, int* exit_code) {
       ->add_option("--micro-batches", flags->micro_batches, "Micro-batches per step (default: 16)")
       ->check(CLI::Range(1, 65536));
   command->add_option("--seq", flags->seq, "Tokens per sample")->check(CLI::PositiveNumber);
+  AddAdaptationFlags(*command, "Options", &flags->adaptation);
+  command->add_option("--optimizer", flags->optimizer, "adamw or sgd, which moves fewer bytes")
+      ->check(CLI::IsMember({"adamw", "sgd"}))
+      ->capture_default_str();
+  command->add_flag("--pack", flags->pack,
+                    "Samples hold several documents, as those of JSON lines do");
   command->add_option("--recompute", flags->recompute,
                       "Activations that the backward computes again: none, selective or full");
   command

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "models/spec/json_text.h"
 #include "models/spec/units.h"
 
@@ -14,14 +17,30 @@ namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9, kMilli = 1e-3, kMicro = 1e-6;
 
+// A line of what is not as usual, in at most 80 columns; "" where all is.
+std::string Unusual(const RecordedTraining& training) {
+  std::vector<std::string> parts;
+  if (training.optimizer == OptimizerKind::kSgd) parts.emplace_back("SGD");
+  if (training.documents) parts.emplace_back("packed documents");
+  if (std::string trained = training.adaptation.ToString(); !trained.empty()) {
+    parts.push_back(std::move(trained));
+  }
+  if (parts.empty()) return "";
+  constexpr size_t kWidth = 78;
+  std::string line = absl::StrJoin(parts, "; ");
+  if (line.size() > kWidth) line = absl::StrCat(line.substr(0, kWidth - 3), "...");
+  return absl::StrCat("  ", line, "\n");
+}
+
 std::string Head(const RooflineReport& report) {
   const DeviceSpec& sheet = report.sheet;
+  const RecordedTraining& training = report.training;
   return fmt::format(
-      "{} on one {}\n  {} micro-batches of {} x {} tokens in bf16, recomputation: {}{}\n"
+      "{} on one {}\n  {} micro-batches of {} x {} tokens in bf16, recomputation: {}{}\n{}"
       "  {:.4g} TFLOP/s, {:.3g} TB/s: {}\n\n",
-      report.model, sheet.name, report.micro_batches, report.batch.size, report.batch.seq,
+      report.model, sheet.name, report.micro_batches, training.batch.size, training.batch.seq,
       RecomputeName(report.recompute),
-      report.queueing == Queueing::kGraphs ? "" : ", no CUDA graphs",
+      report.queueing == Queueing::kGraphs ? "" : ", no CUDA graphs", Unusual(training),
       sheet.flops(DType::kBFloat16) / kTera, sheet.memory_bandwidth / kTera, sheet.source);
 }
 
@@ -53,13 +72,13 @@ nlohmann::ordered_json ToJson(const LaunchSum& sum) {
 
 }  // namespace
 
-RooflineReport MakeReport(std::string model, const StepLaunches& step, const DeviceSpec& sheet,
-                          const BatchShape& batch, int micro_batches, Recompute recompute,
+RooflineReport MakeReport(std::string model, RecordedTraining training, const StepLaunches& step,
+                          const DeviceSpec& sheet, int micro_batches, Recompute recompute,
                           Queueing queueing, double model_flops) {
   const Launches launches = step.Step(micro_batches, recompute);
   return {.model = std::move(model),
           .sheet = sheet,
-          .batch = batch,
+          .training = std::move(training),
           .micro_batches = micro_batches,
           .recompute = recompute,
           .queueing = queueing,
@@ -96,14 +115,18 @@ std::string FormatRooflineJson(const RooflineReport& report) {
   nlohmann::ordered_json json = {{"model", report.model},
                                  {"device", report.sheet.name},
                                  {"dtype", DTypeName(DType::kBFloat16)},
-                                 {"micro_batch_size", report.batch.size},
+                                 {"micro_batch_size", report.training.batch.size},
                                  {"micro_batches", report.micro_batches},
-                                 {"seq", report.batch.seq},
+                                 {"seq", report.training.batch.seq},
                                  {"recompute", RecomputeName(report.recompute)},
                                  {"cuda_graphs", report.queueing == Queueing::kGraphs},
                                  {"peak_flops_per_second", report.sheet.flops(DType::kBFloat16)},
                                  {"memory_bandwidth", report.sheet.memory_bandwidth},
                                  {"model_flops", report.model_flops}};
+  if (report.training.optimizer == OptimizerKind::kSgd) json["optimizer"] = "sgd";
+  if (report.training.documents) json["packed"] = true;
+  if (const std::string trained = report.training.adaptation.ToString(); !trained.empty())
+    json["adaptation"] = trained;
   json.update(ToJson(report.step));
   json["bound_mfu"] = report.Mfu(report.step.bound_seconds);
   json["expected_mfu"] = report.Mfu(report.step.expected_seconds);

@@ -7,6 +7,7 @@
 #include "models/spec/layer_spec.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/planning/roofline/roofline.h"
+#include "partitioner/planning/roofline/step_launches.h"
 
 namespace sluice {
 
@@ -14,7 +15,7 @@ namespace sluice {
 struct RooflineReport {
   std::string model;
   DeviceSpec sheet;  // as its data sheet has it
-  BatchShape batch;
+  RecordedTraining training;
   int micro_batches = 1;
   Recompute recompute = Recompute::kNone;
   Queueing queueing = Queueing::kGraphs;
@@ -29,8 +30,8 @@ struct RooflineReport {
   }
 };
 
-RooflineReport MakeReport(std::string model, const StepLaunches& step, const DeviceSpec& sheet,
-                          const BatchShape& batch, int micro_batches, Recompute recompute,
+RooflineReport MakeReport(std::string model, RecordedTraining training, const StepLaunches& step,
+                          const DeviceSpec& sheet, int micro_batches, Recompute recompute,
                           Queueing queueing, double model_flops);
 
 // At most 80 columns.

@@ -60,9 +60,9 @@ int64_t ParameterCount(const ModelSpec& spec) {
       [](int64_t sum, const LayerSpec& layer) { return sum + layer.parameters; });
 }
 
-double FlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch) {
+double FlopsPerMicroBatch(const std::vector<LayerSpec>& layers) {
   double sum = 0;
-  for (const LayerSpec& layer : DescribeLayers(spec, batch)) {
+  for (const LayerSpec& layer : layers) {
     sum += layer.forward_flops + layer.input_grad_flops + layer.weight_grad_flops -
            layer.repeated_flops;
   }

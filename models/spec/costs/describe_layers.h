@@ -15,8 +15,9 @@ namespace sluice {
 std::vector<LayerSpec> DescribeLayers(const ModelSpec& spec, const BatchShape& batch,
                                       const HeadLimits& head = kProcessorHead);
 int64_t ParameterCount(const ModelSpec& spec);
-// Matrix-product FLOPs of forward and backward over one micro-batch (recomputation not counted).
-double FlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch);
+// Matrix-product FLOPs of forward and backward over one micro-batch, of layers described as above
+// or by DescribeAdapted (models/layers); recomputation is not counted.
+double FlopsPerMicroBatch(const std::vector<LayerSpec>& layers);
 
 }  // namespace sluice
 

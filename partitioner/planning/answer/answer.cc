@@ -88,10 +88,10 @@ double ModelFlops(const PlanQuestion& question, const PlanSource& source, const 
   const ModelSpec* spec = source.spec ? &*source.spec : question.spec();
   if (spec == nullptr) return 0;
   const BatchShape batch{best.setting.micro_batch_size, source.batch.seq};
-  const double flops = source.adaptation == Adaptation()
-                           ? FlopsPerMicroBatch(*spec, batch)
-                           : AdaptedFlopsPerMicroBatch(*spec, batch, source.adaptation);
-  return flops * best.setting.micro_batches * best.setting.data;
+  const std::vector<LayerSpec> layers = source.adaptation == Adaptation()
+                                            ? DescribeLayers(*spec, batch)
+                                            : DescribeAdapted(*spec, batch, source.adaptation);
+  return FlopsPerMicroBatch(layers) * best.setting.micro_batches * best.setting.data;
 }
 
 // PlanContext::peak_flops. Nobody knows that of a processor, nor of what was profiled.

@@ -10,8 +10,8 @@
 #include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/optimizer_kind.h"
 #include "partitioner/planning/plan/plan.h"
-#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 

@@ -15,12 +15,12 @@
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/optimizer_kind.h"
 #include "models/spec/profile_graph.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/question/plan_request.h"
-#include "pipeline/compile/plan/rank_memory.h"
 #include "schedules/partition.h"
 
 namespace sluice {

@@ -1,5 +1,6 @@
 #include "partitioner/planning/roofline/step_launches.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "models/kernels/record/recorded_kernels.h"
@@ -23,9 +24,12 @@ void Append(const Launches& more, Launches* launches, int times = 1) {
 
 int64_t BlockSums(int64_t n) { return (n + kSquaresBlock - 1) / kSquaresBlock; }
 
-// Once per step, of some parameters: as pipeline/run's GradientNorms and UpdateWeights call kernels.
+// Once per step, of some parameters: as GradientNorms (pipeline/run) and UpdateWeights
+// (pipeline/state) call kernels.
 class Update {
  public:
+  explicit Update(OptimizerKind optimizer) : optimizer_(optimizer) {}
+
   void Add(const ParameterDecl& decl) {
     const int64_t n = TrainedElements(decl);
     if (n == 0) return;
@@ -40,10 +44,15 @@ class Update {
     kernels.copy({}, nullptr, nullptr, sums);
     kernels.add_in_groups({}, rows_);
     kernels.copy({}, nullptr, nullptr, sums);
-    kernels.adamw({}, {}, tensors_);
+    if (optimizer_ == OptimizerKind::kSgd) {
+      kernels.sgd({}, {}, tensors_);
+    } else {
+      kernels.adamw({}, {}, tensors_);
+    }
   }
 
  private:
+  const OptimizerKind optimizer_;
   std::vector<SquaredTensor> gradients_;
   std::vector<GroupedSum> rows_;
   std::vector<OptimizerTensor> tensors_;
@@ -52,7 +61,8 @@ class Update {
 // A layer with an address for everything that a call may name.
 class RecordedLayer {
  public:
-  RecordedLayer(const LayerDecl& decl, const BatchShape& batch) {
+  RecordedLayer(const LayerDecl& decl, const RecordedTraining& training) {
+    const int64_t rows = training.batch.rows();
     UnusedAddresses addresses;
     for (const TensorDecl& tensor : decl.tensors)
       tensors_.push_back(addresses.Take(tensor.bytes()));
@@ -68,7 +78,9 @@ class RecordedLayer {
     call_.input_grad = addresses.Take(input);
     call_.output = addresses.Take(output);
     call_.output_grad = addresses.Take(output);
-    call_.targets = addresses.Take<int32_t>(batch.rows() * SizeOf(DType::kInt32));
+    call_.targets = addresses.Take<int32_t>(rows * SizeOf(DType::kInt32));
+    if (training.documents) call_.starts = addresses.Take<int32_t>(rows * SizeOf(DType::kInt32));
+    call_.first_row = 0;  // dropout drops
     call_.loss_scale = 1;
     call_.loss = addresses.Take<double>(sizeof(double));
     call_.correct = addresses.Take<int64_t>(sizeof(int64_t));
@@ -89,9 +101,21 @@ class RecordedLayer {
   LayerCall call_;
 };
 
-LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* record) {
+// W of a layer that is all frozen is no call at all.
+void RecordWeightGrads(Layer& layer, const LayerCall& first, const LayerCall& later,
+                       LaunchRecord* record, LayerLaunches* launches) {
+  const auto trained = [](const ParameterDecl& parameter) { return !parameter.frozen; };
+  const std::vector<ParameterDecl>& parameters = layer.decl().parameters;
+  if (std::none_of(parameters.begin(), parameters.end(), trained)) return;
+  layer.BackwardWeight(first);
+  launches->first_weight_grad = record->Take();
+  layer.BackwardWeight(later);
+  launches->weight_grad = record->Take();
+}
+
+LayerLaunches RecordLayer(Layer& layer, const RecordedTraining& training, LaunchRecord* record) {
   const LayerDecl& decl = layer.decl();
-  const RecordedLayer recorded(decl, batch);
+  const RecordedLayer recorded(decl, training);
   const LayerCall first = recorded.Call(/*accumulate=*/false);
   const LayerCall later = recorded.Call(/*accumulate=*/true);
   LayerLaunches launches;
@@ -106,11 +130,8 @@ LayerLaunches RecordLayer(Layer& layer, const BatchShape& batch, LaunchRecord* r
   launches.forward_again = record->Take();
   layer.BackwardInput(later);
   launches.input_grad = record->Take();
-  layer.BackwardWeight(first);
-  launches.first_weight_grad = record->Take();
-  layer.BackwardWeight(later);
-  launches.weight_grad = record->Take();
-  Update update, without_tied;
+  RecordWeightGrads(layer, first, later, record, &launches);
+  Update update(training.optimizer), without_tied(training.optimizer);
   for (const ParameterDecl& parameter : decl.parameters) {
     update.Add(parameter);
     if (parameter.tied_to.empty()) without_tied.Add(parameter);
@@ -154,26 +175,41 @@ Launches StepLaunches::Step(int micro_batches, Recompute recompute) const {
   return step;
 }
 
-absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const BatchShape& batch,
-                                        CudaAttention attention) {
-  const Kernels& kernels = RecordedKernels(attention);
+absl::Status CheckOnGpus(const std::optional<MasterWeights>& weights, CudaAttention attention,
+                         bool documents) {
+  if (weights == MasterWeights::kWhole) {
+    return absl::InvalidArgumentError(
+        "--master-weights whole is a choice that processors have; sluice runs GPUs with split "
+        "ones");
+  }
+  if (attention != CudaAttention::kCudnn || !documents) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--attention cudnn does not keep the documents of a packed sample apart; leave one of it and "
+      "--pack out");
+}
+
+absl::StatusOr<StepLaunches> RecordStep(const ModelSpec& spec, const RecordedTraining& training) {
+  const Kernels& kernels = RecordedKernels(training.attention);
   LaunchRecord record;
   StepLaunches step;
-  Update update;
+  Update update(training.optimizer);
   Launches tied;
   for (int i = 0; i < spec.layer_count(); ++i) {
     const absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, i, batch, DType::kBFloat16, kernels);
+        MakeLayer(spec, i, training.batch, DType::kBFloat16, kernels, training.adaptation);
     if (!layer.ok()) return layer.status();
-    step.layers.push_back(RecordLayer(**layer, batch, &record));
+    step.layers.push_back(RecordLayer(**layer, training, &record));
     for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
       // A tied one is updated as the one that it equals.
       if (parameter.tied_to.empty()) update.Add(parameter);
     }
     Append(step.layers.back().sum_tied, &tied);
   }
-  kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));
-  kernels.copy({}, nullptr, nullptr, static_cast<size_t>(batch.rows() * SizeOf(DType::kInt32)));
+  // Tokens and targets, and where documents begin.
+  for (int tensors = training.documents ? 3 : 2; tensors > 0; --tensors) {
+    kernels.copy({}, nullptr, nullptr,
+                 static_cast<size_t>(training.batch.rows() * SizeOf(DType::kInt32)));
+  }
   step.batch = record.Take();
   update.Run(kernels);
   step.end = tied;

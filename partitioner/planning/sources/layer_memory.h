@@ -9,8 +9,8 @@
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/optimizer_kind.h"
 #include "partitioner/costs/layer_cost.h"
-#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "models/spec/optimizer_kind.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/partition_problem.h"
-#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 

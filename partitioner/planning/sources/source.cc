@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "models/kernels/record/recorded_kernels.h"
 #include "models/layers/adapted_layers.h"
-#include "models/layers/layer.h"
 #include "models/layers/trainable.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/profiling/cpu_device.h"
@@ -62,11 +61,9 @@ absl::StatusOr<Machines> PriceReplica(const PlanQuestion& question, const PlanSe
   return machines;
 }
 
-// Whether it is known what each kernel takes that sluice would run: all parameters are trained in
-// bf16 by AdamW, and no sequence holds several documents.
-bool HasKernelRates(const PlanQuestion& question, const DeviceSpec& device, DType dtype) {
-  return device.has_kernel_rates && dtype == DType::kBFloat16 && !question.documents &&
-         question.optimizer == OptimizerKind::kAdamW && question.adaptation == Adaptation();
+// Whether it is known what each kernel takes that sluice would run.
+bool HasKernelRates(const DeviceSpec& device, DType dtype) {
+  return device.has_kernel_rates && dtype == DType::kBFloat16;
 }
 
 // The price of a model on a device, with the bytes of sluice's own kernels.
@@ -79,8 +76,12 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
   absl::StatusOr<std::vector<LayerCost>> layers =
       DeclaredCosts(model, shape, dtype, question.optimizer, kernels, question.adaptation);
   if (!layers.ok()) return layers.status();
-  if (HasKernelRates(question, device, dtype)) {
-    const absl::StatusOr<StepLaunches> step = RecordStep(model, shape, attention);
+  if (HasKernelRates(device, dtype)) {
+    const absl::StatusOr<StepLaunches> step = RecordStep(model, {.batch = shape,
+                                                                 .attention = attention,
+                                                                 .optimizer = question.optimizer,
+                                                                 .adaptation = question.adaptation,
+                                                                 .documents = question.documents});
     if (!step.ok()) return step.status();
     SetExpectedSeconds(*step, device, &*layers);
   } else {
@@ -106,33 +107,22 @@ absl::Status RefuseAttention(const PlanQuestion& question, const char* whose) {
       "--attention is a choice of sluice's own runs on GPUs, not of ", whose, "; leave it out"));
 }
 
-// Of sluice's own runs.
-absl::Status CheckAttention(const PlanQuestion& question) {
-  if (question.on_this_processor()) return RefuseAttention(question, "processors");
-  if (question.attention != CudaAttention::kCudnn || !question.documents) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--attention cudnn does not keep the documents of a packed sample apart; leave one of it and "
-      "--pack out");
-}
-
 // How sluice itself runs `spec`, on a device whose rates are known or measured.
 absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
   const bool here = question.on_this_processor();
   const MasterWeights weights =
       question.master_weights.value_or(here ? MasterWeights::kWhole : MasterWeights::kSplit);
-  if (!here && weights == MasterWeights::kWhole) {
-    return absl::InvalidArgumentError(
-        "--master-weights whole is a choice that processors have; sluice runs GPUs with split "
-        "ones");
-  }
-  if (absl::Status status = CheckAttention(question); !status.ok()) return status;
   source->attention = question.attention.value_or(CudaAttention::kSluice);
+  absl::Status status =
+      here ? RefuseAttention(question, "processors")
+           : CheckOnGpus(question.master_weights, source->attention, question.documents);
+  if (!status.ok()) return status;
   const absl::StatusOr<DeviceSpec> device =
       question.device ? *question.device
                       : MeasureCpu(spec, source->batch, source->dtype, question.devices);
   if (!device.ok()) return device.status();
   source->device = device->name;
-  source->costs = HasKernelRates(question, *device, source->dtype)
+  source->costs = HasKernelRates(*device, source->dtype)
                       ? absl::StrCat(DataSheetDevice(device->name)->source,
                                      ", and what kernels reached on an H200")
                       : device->source;
@@ -155,16 +145,7 @@ absl::Status CheckParts(const PlanQuestion& question, const ModelSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--lora and --freeze are planned for models that sluice trains; ", status.message()));
   }
-  // Names do not depend on how long a sample is.
-  std::vector<LayerDecl> layers;
-  for (int index = 0; index < spec.layer_count(); ++index) {
-    const absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, BatchShape(), question.compute_type(), PortableCpuKernels(),
-                  question.adaptation);
-    if (!layer.ok()) return layer.status();
-    layers.push_back((*layer)->decl());
-  }
-  return CheckTrained(question.adaptation, layers);
+  return CheckTrained(question.adaptation, spec, question.compute_type());
 }
 
 // A model as transformers are counted: where devices share stages or stand in a cluster, where

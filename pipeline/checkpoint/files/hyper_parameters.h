@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/compile/plan/rank_memory.h"
+#include "models/spec/optimizer_kind.h"
 #include "pipeline/state/optimizer.h"
 
 namespace sluice {

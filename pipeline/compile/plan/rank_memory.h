@@ -6,8 +6,6 @@
 
 namespace sluice {
 
-enum class OptimizerKind : uint8_t { kAdamW, kSgd };
-
 // The bytes of one rank's arena, by what they are for. total is the arena's size, alignment
 // included.
 struct RankMemory {

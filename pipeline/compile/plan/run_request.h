@@ -10,7 +10,7 @@
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
-#include "pipeline/compile/plan/rank_memory.h"
+#include "models/spec/optimizer_kind.h"
 #include "schedules/partition.h"
 #include "schedules/timetable.h"
 

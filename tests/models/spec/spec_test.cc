@@ -79,7 +79,7 @@ TEST(DescribeLayersTest, FlopsFollowThePublishedFormula) {
   const double expected =
       3 * (24 * batch * seq * layers * dim * dim + 4 * batch * seq * seq * layers * dim / 2) +
       6 * batch * seq * dim * vocab;
-  EXPECT_DOUBLE_EQ(FlopsPerMicroBatch(Preset("gpt2"), {4, 1024}), expected);
+  EXPECT_DOUBLE_EQ(FlopsPerMicroBatch(DescribeLayers(Preset("gpt2"), {4, 1024})), expected);
 }
 
 // The biases of two norms a block and of the last one.
