@@ -127,13 +127,14 @@ class Kit:
     def has_gpu(self):
         return bool(self.gpus()) or self.device == "cpu"
 
+    def kind(self):
+        """The kind of the first GPU, "H200"; None where it is not in the table."""
+        words = (self.gpus() or [""])[0].replace("-", " ").split()
+        return next((kind for kind in PEAKS if kind in words), None)
+
     def peak_flops(self):
         """The peak of the first GPU; None where it is not in the table and --peak-tflops was not given."""
-        if self.peak:
-            return self.peak
-        name = (self.gpus() or [""])[0]
-        known = [peak for key, peak in PEAKS.items() if key in name.replace("-", " ").split()]
-        return known[0] if known else None
+        return self.peak or PEAKS.get(self.kind())
 
     def text(self):
         """A text to train on; a packed folder's is the same on every machine."""

@@ -21,19 +21,20 @@ KINDS = {
 }
 # Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64. "ways": "all" that are measured
 # beside each other, or, of a model that is slow to start, "ends": what has everything, and nothing. "own_vocab": the
-# vocabulary that the model has; with it, what people train is measured, too.
+# vocabulary that the model has; with it, what people train is measured, too. "adapter": so is an adapter's training.
 MODELS = {
     "gpt2": {"kind": "gpt2", "ways": "all", "layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024,
              "own_vocab": 50257, "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.45},
     "gpt2-xl": {"kind": "gpt2", "ways": "ends", "layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024,
                 "micro_batch": 8, "micro_batches": 4, "target_mfu": 0.50},
     "qwen3-0.6b": {"kind": "qwen3", "ways": "all", "layers": 28, "dim": 1024, "attention": 2048, "block": 15_728_640,
-                   "vocab": 151_936, "seq": 1024, "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.47},
+                   "vocab": 151_936, "seq": 1024, "adapter": True, "micro_batch": 16, "micro_batches": 4, "target_mfu": 0.47},
 }
 # What a CPU is done with at once, to try this command where there is no GPU.
 TINY = {"layers": 2, "dim": 32, "heads": 2, "vocab": 256, "seq": 32, "micro_batch": 1, "micro_batches": 2}
 STEPS = 8
-RUN_LIMIT = 120  # seconds of one run of sluice
+ROOFLINE_LIMIT = 10  # seconds
+RUN_LIMIT = 120  # of one run of sluice
 TUNE_LIMIT = 60  # of measuring the algorithms of its products
 PEER_LIMIT = 240  # torch.compile takes most of them
 
@@ -76,16 +77,34 @@ def size_flags(shape):
     return [word for key in kind_of(shape).sizes for word in (f"--{key}", str(shape[key]))]
 
 
+# Of a run's flags, those that say what its kernels are.
+OF_KERNELS = {"--attention": 1, "--no-cuda-graphs": 0, "--lora": 1, "--pack": 0}
+
+
+def expected_step(kit, model, shape, flags):
+    """What `sluice roofline` expects of a step that is trained with `flags`, in seconds; None where it knows no such GPU."""
+    if not kit.kind():
+        return None
+    words = [word for at, flag in enumerate(flags) if flag in OF_KERNELS for word in flags[at:at + 1 + OF_KERNELS[flag]]]
+    batch = ["--micro-batch-size", str(shape["micro_batch"]), "--micro-batches", str(shape["micro_batches"])]
+    outcome = process.run([kit.sluice, "roofline", model, "--device", kit.kind().lower(), *batch, *size_flags(shape), *words,
+                           "--json"], ROOFLINE_LIMIT)
+    return json.loads(outcome.out)["expected_seconds"] if outcome.ok else None
+
+
 def describe(name, result):
+    expected = f" ({1e3 * result['expected_seconds']:.1f} expected)" if result.get("expected_seconds") else ""
     mfu = "" if result["mfu"] is None else f", MFU {100 * result['mfu']:.1f} %"
-    return f"{name}: {1e3 * result['step_seconds']:.1f} ms a step, {result['tokens_per_second']:,.0f} tokens/s{mfu}"
+    return f"{name}: {1e3 * result['step_seconds']:.1f} ms a step{expected}, {result['tokens_per_second']:,.0f} tokens/s{mfu}"
 
 
 class Steps:
     """The steps of one run, each of which is in the file before the next one ends."""
 
-    def __init__(self, kit, rows, name, shape):
+    def __init__(self, kit, rows, name, shape, expected=None):
+        """`expected`: the seconds of a step, where they are known."""
         self._kit, self._rows, self.name, self._shape = kit, rows, name, shape
+        self._expected = {"expected_seconds": expected} if expected else {}
         self._seconds = []
 
     def add(self, seconds):
@@ -95,7 +114,7 @@ class Steps:
     def _row(self, **more):
         """The median leaves out the warm-up, so it is there from the first step after it."""
         measured = speed(self._kit, self._shape, training.median_step(self._seconds)) if self._is_warm() else {}
-        return {**measured, "seconds": self._seconds, **more}
+        return {**measured, **self._expected, "seconds": self._seconds, **more}
 
     def _is_warm(self):
         return len(self._seconds) > training.WARM_UP
@@ -113,12 +132,12 @@ class Steps:
         return row
 
 
-def measure_sluice(kit, clock, rows, name, shape, flags, limit=RUN_LIMIT, data=None):
-    """The row of a run of sluice in one process; it has an "error" where the run failed."""
+def measure_sluice(kit, clock, rows, name, shape, flags, limit=RUN_LIMIT, data=None, expected=None):
+    """The row of a run of sluice in one process; it has an "error" where the run failed. `expected`: as of Steps."""
     known = rows.known(name)
     if known:
         return known
-    steps = Steps(kit, rows, name, shape)
+    steps = Steps(kit, rows, name, shape, expected)
     try:
         result = training.one_process(kit, flags, min(limit, clock.left()), lambda step: steps.add(step["step_seconds"]), data)
         return steps.done(arena_bytes=result["arena_bytes"])
@@ -165,21 +184,27 @@ def variants(kit, shape, tuned):
     return {f"sluice{name}": flags for name, flags in ways.items()}
 
 
-OWN_VOCABULARY, DOCUMENTS = "sluice, its own vocabulary", "sluice, packed documents"
-# No other program is compared with these, and of documents the MFU counts more than is computed.
-APART = (OWN_VOCABULARY, DOCUMENTS)
+OWN_VOCABULARY, DOCUMENTS, ADAPTER = "sluice, its own vocabulary", "sluice, packed documents", "sluice, LoRA 16"
+# No other program is compared with these, and of documents and adapters the MFU counts more than is computed.
+APART = (OWN_VOCABULARY, DOCUMENTS, ADAPTER)
 
 
 def runs_apart(kit, clock, rows, model, shape):
     """{what: what measures it} of runs like those that people make."""
-    if kit.device != "cuda" or "own_vocab" not in shape:
+    def measure(name, measured, more=(), of_kernels=(), data=None):
+        flags = [*sluice_flags(model, measured), *more]
+        return lambda: measure_sluice(kit, clock, rows, name, measured, flags, data=data,
+                                      expected=expected_step(kit, model, measured, [*flags, *of_kernels]))
+
+    if kit.device != "cuda":
         return {}
-    own = {**shape, "vocab": shape["own_vocab"]}
-
-    def measure(name, measured, data=None):
-        return lambda: measure_sluice(kit, clock, rows, name, measured, sluice_flags(model, measured), data=data)
-
-    return {OWN_VOCABULARY: measure(OWN_VOCABULARY, own), DOCUMENTS: measure(DOCUMENTS, shape, kit.documents())}
+    runs = {}
+    if "own_vocab" in shape:
+        runs[OWN_VOCABULARY] = measure(OWN_VOCABULARY, {**shape, "vocab": shape["own_vocab"]})
+        runs[DOCUMENTS] = measure(DOCUMENTS, shape, of_kernels=["--pack"], data=kit.documents())
+    if shape.get("adapter"):
+        runs[ADAPTER] = measure(ADAPTER, shape, more=["--lora", "r=16,alpha=32"])
+    return runs
 
 
 def tune(kit, clock, rows, model, shape):
@@ -209,7 +234,8 @@ def compare_with_peer(kit, clock, rows, model, shape=None):
     if kit.device == "cuda":
         tuned, row = tune(kit, clock, rows, model, shape)
         results.update({} if tuned else {"algorithms": row})
-    runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
+    runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more],
+                                                              expected=expected_step(kit, model, shape, more))
             for name, more in variants(kit, shape, tuned).items()}
     runs.update(runs_apart(kit, clock, rows, model, shape))
     if kind_of(shape).peer:

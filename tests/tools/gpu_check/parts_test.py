@@ -191,12 +191,29 @@ class Measures(Folder):
 
     def test_what_people_train_is_measured_beside_it(self):
         rows = Rows()
-        result = speed.train_gpt2(self.kit, Clock(60), rows)
-        self.assertTrue(result["ok"], result)
+        for model in "gpt2", "qwen3-0.6b":
+            for run in speed.runs_apart(self.kit, Clock(60), rows, model, speed.MODELS[model]).values():
+                run()
         for name in speed.APART:
             self.assertAlmostEqual(rows.get(name)["step_seconds"], 0.101)
+            self.assertEqual(rows.get(name)["expected_seconds"], 0.1)
+        self.assertIn(": 101.0 ms a step (100.0 expected), ", speed.describe("it", rows.get(name)))
         lines = self.kit.documents().read_text(encoding="utf-8").splitlines()
         self.assertEqual("".join(json.loads(line)["text"] for line in lines), self.kit.text().read_text(encoding="utf-8"))
+
+    def test_what_is_expected_depends_on_the_kernels(self):
+        asked = []
+        outcome = mock.Mock(ok=True, out='{"expected_seconds": 0.1}')
+        flags = ["--stages", "1", "--algorithms", "x", "--attention", "cudnn", "--no-cuda-graphs", "--lora", "r=2", "--pack"]
+        with mock.patch.object(speed.process, "run", lambda command, limit: asked.append(command) or outcome):
+            self.assertEqual(speed.expected_step(self.kit, "gpt2", speed.MODELS["gpt2"], flags), 0.1)
+        self.assertEqual(asked[0][1:5], ["roofline", "gpt2", "--device", "h200"])
+        self.assertEqual(asked[0][-7:], ["--attention", "cudnn", "--no-cuda-graphs", "--lora", "r=2", "--pack", "--json"])
+
+    def test_of_an_unknown_gpu_nothing_is_expected(self):
+        for gpus, broken in ('[{"name": "a GPU that nobody knows"}]', "-"), ('[{"name": "NVIDIA H200"}]', "unexpected"):
+            self.make(gpus=gpus, broken=broken)
+            self.assertIsNone(speed.expected_step(self.kit, "gpt2", speed.MODELS["gpt2"], []))
 
     def test_without_algorithms_the_rest_is_measured(self):
         self.make(broken="untuned")
