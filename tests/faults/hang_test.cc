@@ -22,6 +22,7 @@
 #include "tests/comm/forwarding_communicator.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 
@@ -47,8 +48,9 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// No healthy rank of a small run takes so long for anything, even on a loaded machine.
-constexpr absl::Duration kTimeout = absl::Seconds(2);
+// No healthy rank of a small run takes so long for anything, even on a loaded machine. Under a
+// sanitizer a thread that saves may.
+constexpr absl::Duration kTimeout = absl::Seconds(kSanitized ? 6 : 2);
 
 std::atomic<Trap*> disk_trap{nullptr};  // for who flushes files
 
