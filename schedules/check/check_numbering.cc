@@ -35,16 +35,28 @@ constexpr Kind kKinds[] = {{Bit(Op::kForward), "forward"},
                            {kMakesInputGrad, "backward"},
                            {kMakesWeightGrad, "weight gradient"}};
 
-// The range of the actions of `kind` on `stage`; absent where there are none, or where it has gaps.
-std::optional<Range> RangeOf(const Timetable& table, int stage, const Kind& kind) {
-  std::set<int> found;
-  for (const Action& action : table.rows[static_cast<size_t>(table.placement.rank(stage))]) {
-    if (action.stage == stage && (Bit(action.op) & kind.ops)) found.insert(action.micro_batch);
-  }
+// The range of micro-batches; absent where there are none, or where it has gaps.
+std::optional<Range> RangeOf(const std::set<int>& found) {
   if (found.empty()) return std::nullopt;
   const Range range{*found.begin(), *found.rbegin()};
   if (range.count() != static_cast<int64_t>(found.size())) return std::nullopt;
   return range;
+}
+
+// [stage] the range of the actions of `kind` on its rank.
+std::vector<std::optional<Range>> RangesOf(const Timetable& table, const Kind& kind) {
+  std::vector<std::set<int>> found(static_cast<size_t>(table.placement.stages()));
+  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+    for (const Action& action : table.rows[rank]) {
+      if (!(Bit(action.op) & kind.ops)) continue;
+      if (table.placement.rank(action.stage) != static_cast<int>(rank)) continue;
+      found[action.stage].insert(action.micro_batch);
+    }
+  }
+  std::vector<std::optional<Range>> ranges;
+  ranges.reserve(found.size());
+  for (const std::set<int>& of_stage : found) ranges.push_back(RangeOf(of_stage));
+  return ranges;
 }
 
 // The range that more than half of the stages have.
@@ -57,10 +69,7 @@ std::optional<Range> MostCommon(const std::vector<std::optional<Range>>& ranges)
 }
 
 std::optional<Defect> MisnumberedIn(const Timetable& table, const Kind& kind) {
-  std::vector<std::optional<Range>> ranges;
-  for (int stage = 0; stage < table.placement.stages(); ++stage) {
-    ranges.push_back(RangeOf(table, stage, kind));
-  }
+  const std::vector<std::optional<Range>> ranges = RangesOf(table, kind);
   const std::optional<Range> usual = MostCommon(ranges);
   if (!usual.has_value()) return std::nullopt;
   for (int stage = 0; stage < table.placement.stages(); ++stage) {
