@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -166,6 +167,26 @@ TEST(MemorySweep, FallsWithTheLimit) {
           << entry["schedule"];
     }
   }
+}
+
+// Schedules of the catalogue that hold more bytes than a device has are no alternative.
+TEST(MemorySweep, KeepsTheMemoryOfDevices) {
+  const std::string file = testing::TempDir() + "sluice_sweep_memory.json";
+  std::ofstream(file) << R"({"F":[1,1],"activation_bytes":[1,1],"device_memory":[1,1]})";
+  const Outcome outcome = Sluice("compare --memory-sweep -p 2 -m 4 -v 1 --json --costs " + file);
+  std::remove(file.c_str());
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
+  const json sweep = json::parse(outcome.text);
+  for (const json& point : sweep["curve"]) EXPECT_GE(point["makespan"], 17);
+  // One activation at a time: of the whole catalogue nothing does with that.
+  EXPECT_EQ(sweep["catalogue"], json::array());
+}
+
+// Without any work there is no bound to mark.
+TEST(MemorySweep, DrawsStagesThatCostNothing) {
+  const Outcome outcome = Sluice("compare --memory-sweep -p 2 -m 2 --cost F=0,I=0,W=0");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("best found"));
 }
 
 TEST(MemorySweep, Draws) {

@@ -448,6 +448,21 @@ TEST_F(ScheduleCommand, PagesMixNoUnits) {
   expect_pair("1f1b -p 2 -m 1 --measured " + trace, "zb-h1", {14e-6, 11.5e-6});
 }
 
+// What a measured run took makes other costs than those for which `auto` proved its bound: 21, which
+// the memory limit causes, and of which the bound of the run's costs knows nothing.
+TEST_F(ScheduleCommand, PagesOfMeasuredRunsHaveTheBoundOfTheirCosts) {
+  const std::string show = "show auto -p 4 -m 4 --memory-limit 2 ";
+  json trace = json::parse(Run(show + "--format trace").out);
+  for (json& event : trace["traceEvents"]) {
+    for (const char* time : {"ts", "dur"})
+      if (event.contains(time)) event[time] = event[time].get<double>() / 4;
+  }
+  const std::string measured = Write("run.json", trace.dump());
+  EXPECT_THAT(Run(show + "--format html").out, HasSubstr("\"makespan\":21,\"lowerBound\":21"));
+  EXPECT_THAT(Run(show + "--format html --measured " + measured).out,
+              HasSubstr("\"makespan\":5.25,\"lowerBound\":3.75"));
+}
+
 // A file says how many ranks and micro-batches the schedule beside it has.
 TEST_F(ScheduleCommand, PagesTakeTheSizeOfAFile) {
   const std::string file = Path("table.csv");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/optimise/choose.h"
+#include "schedules/optimise/optimise.h"
 #include "tools/command.h"
 #include "tools/schedule/timetable/schedule_auto.h"
 
@@ -38,7 +39,9 @@ std::string PlacementName(const Cut& cut) {
   return name;
 }
 
-void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* curve) {
+// Those that keep the limits of bytes: the curve has no others either.
+void AddEntries(const std::vector<Cut>& cuts, int micro_batches, const std::vector<double>& bytes,
+                TradeOffCurve* curve) {
   for (const CatalogueEntry& entry : Catalogue()) {
     for (const Cut& cut : cuts) {
       // An interleaved schedule with one stage per rank is the plain schedule under a longer name.
@@ -53,7 +56,7 @@ void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* 
         continue;
       }
       const auto run = Simulate(*table, cut.costs);
-      if (!run.ok()) continue;
+      if (!run.ok() || !KeepsLimits(*run, {.activations = {}, .bytes = bytes})) continue;
       const int peak =
           *std::max_element(run->peak_activations.begin(), run->peak_activations.end());
       curve->entries.push_back({entry.name, cut.placement.chunks(), cut.parts,
@@ -107,7 +110,7 @@ absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked) {
                             point.best.gap,
                             {}});
   }
-  AddEntries(cuts, request->micro_batches, &curve);
+  AddEntries(cuts, request->micro_batches, request->limits.bytes, &curve);
   MarkEntries(&curve);
   return curve;
 }

@@ -43,6 +43,7 @@ class Plot {
     for (const auto& point : curve_.points) Mark(point.limit, point.bubble, kFound);
     DrawEntries();
     for (const auto& point : curve_.points) {
+      if (point.bound <= 0) continue;
       // The bound as the bubble that follows from it: the work is constant.
       const double work = (1 - point.bubble) * point.makespan;
       if (char* at = At(point.limit, 1 - work / point.bound); at != nullptr && *at == ' ')

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schedules/simulate/bound.h"
 #include "tools/command.h"
 
 namespace sluice {
@@ -21,7 +22,8 @@ absl::StatusOr<PricedTimetable> PriceTimetable(Timetable table, const ScheduleQu
   if (!costs.ok()) return costs.status();
   return PricedTimetable{.table = std::move(table),
                          .costs = *std::move(costs),
-                         .activation_limit = asked.memory_limit};
+                         .activation_limit = asked.memory_limit,
+                         .lower_bound = {}};
 }
 
 absl::Status CheckActivationLimit(const Timetable& table, const Simulation& run,
@@ -59,10 +61,10 @@ absl::StatusOr<Simulation> RunPriced(const PricedTimetable& priced) {
   return run;
 }
 
-void UseBound(double bound, Simulation& run) {
-  if (bound <= run.lower_bound) return;
-  run.lower_bound = std::min(bound, run.makespan);
-  run.gap = run.makespan / run.lower_bound - 1;
+void UseBound(const std::optional<double>& bound, Simulation& run) {
+  if (!bound.has_value()) return;
+  run.lower_bound = std::min(*bound, run.makespan);
+  run.gap = GapOf(run.makespan, run.lower_bound);
 }
 
 }  // namespace sluice

@@ -18,8 +18,9 @@ struct PricedTimetable {
   ScheduleCosts costs;
   // The (stage, micro-batch) activations that a rank may hold, in the timetable's stages.
   std::optional<int> activation_limit;
-  // A lower bound of the makespan of all timetables that were asked for; 0: nothing is proved.
-  double lower_bound = 0;
+  // What is proved of the makespan, with these costs, of all timetables that were asked for, on
+  // other placements too; absent: nothing but what a simulation says of the table's own placement.
+  std::optional<double> lower_bound;
 };
 
 // `table` with the costs and the limit of the question.
@@ -38,11 +39,12 @@ absl::Status CheckActivationLimit(const Timetable& table, const Simulation& run,
 // Those of such a status; nothing of others.
 HeldActivations HeldActivationsOf(const absl::Status& status);
 
-// Simulates `priced` with CheckActivationLimit and with the better of the two lower bounds.
+// Simulates `priced` with CheckActivationLimit and UseBound.
 absl::StatusOr<Simulation> RunPriced(const PricedTimetable& priced);
 
-// Sets the lower bound of `run` to `bound` where that is larger.
-void UseBound(double bound, Simulation& run);
+// Sets the lower bound of `run` to `bound`, where there is one: the run's own may be larger, but is
+// of its placement alone.
+void UseBound(const std::optional<double>& bound, Simulation& run);
 
 }  // namespace sluice
 
