@@ -154,7 +154,7 @@ absl::StatusOr<Timetable> OptimisedStep(const TimetableChoice& choice, const Sta
 
 absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const TrainOptions& options,
                                        const Timetable& step) {
-  if (step.updates == WeightUpdates::kFlush) return step;
+  if (step.updates == WeightUpdates::kFlush || FromFile(choice)) return step;
   const int64_t most = std::max<int64_t>(kMicroBatchesWithoutFlush / step.micro_batches, 1);
   // When a run is resumed, the checkpoint may set the number of steps.
   const bool known = options.saving.resume.empty() || options.training.given.steps.has_value();

@@ -21,7 +21,7 @@ absl::StatusOr<Timetable> OptimisedStep(const TimetableChoice& choice, const Sta
 
 // The timetable that the run executes: `step` itself; for an asynchronous schedule, which does not
 // drain between steps, one table over all steps of the run, or over those between two reports or
-// saves.
+// saves. A file's table is no rule for more steps: it drains after each.
 absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const TrainOptions& options,
                                        const Timetable& step);
 

@@ -161,6 +161,24 @@ TEST_F(TrainCommandTest, AsynchronousRunsSayHowStaleTheyAre) {
   EXPECT_THAT(tied.err, HasSubstr("--tied"));
 }
 
+TEST_F(TrainCommandTest, AsynchronousFilesAreOneStepEach) {
+  const std::string table = folder_ / "table.csv";
+  const std::string step = "--stages 2 --micro-batches 4 --schedule ";
+  const auto draw = [&](const std::string& schedule) {
+    const ProcessResult drawn = RunSluice(
+        Words(absl::StrCat("schedule show ", schedule, " -p 2 -m 4 --format csv -o ", table)));
+    ASSERT_EQ(drawn.exit_code, kExitDone) << drawn.err;
+  };
+  draw("pipedream");
+  EXPECT_EQ(Summary(absl::StrCat(step, table, " --steps 1"))["weights_hash"],
+            Summary(absl::StrCat(step, "pipedream --steps 1"))["weights_hash"]);
+  const ProcessResult steps = Run(absl::StrCat(step, table, " --steps 3"));
+  EXPECT_EQ(steps.exit_code, kExitDone) << steps.err;
+  EXPECT_THAT(steps.out, HasSubstr("updates   every 1 micro-batch, without a flush for 1 step"));
+  draw("pipedream-2bw --update-every 2");
+  EXPECT_EQ(Summary(absl::StrCat(step, table, " --steps 3"))["staleness"]["max"], 1);
+}
+
 TEST_F(TrainCommandTest, HeadRowsGiveTheSameBitsOnAnyStages) {
   const std::string rows = "--micro-batch-size 4 --head-rows 16 ";
   const Json one = Summary(rows + "--stages 1");
