@@ -24,9 +24,9 @@ using optimise::Deadline;
 using optimise::kRounding;
 using optimise::Problem;
 
-// The exhaustive search is worth trying up to this size. Without a time limit it may look at so
-// many prefixes, times actions: about a second. With one, it starts again with this many times as
-// many for as long as there is time.
+// The exhaustive search is worth trying up to this size, of the whole problem or of each rank.
+// Without a time limit it may look at so many prefixes, times actions: about a second. With one, it
+// starts again with this many times as many for as long as there is time.
 constexpr int kMostActionsToExhaust = 450;
 constexpr double kMostExhaustiveWork = 1.5e8;
 constexpr double kMoreWork = 4;
@@ -188,13 +188,15 @@ absl::Status Optimiser::Exhaust() {
   const bool modelled = request_.costs.overlap < 0 && request_.costs.link_busy.empty() &&
                         !HasShortBackward(problem_) && !HasGrowingGradient(problem_);
   const int actions = 3 * problem_.stages * problem_.micro_batches;
-  if (!modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
+  if (!modelled || actions > kMostActionsToExhaust * problem_.ranks) return absl::OkStatus();
+  const auto search =
+      actions > kMostActionsToExhaust ? optimise::SearchRanks : optimise::SearchExactly;
   const Deadline half = deadline_.Half();
   double work = std::max(0.0, request_.effort) * kMostExhaustiveWork;
   do {
     if (AtBound()) return absl::OkStatus();
-    const optimise::ExactResult result = optimise::SearchExactly(
-        problem_, bound_, value_, static_cast<int64_t>(work / actions), half);
+    const optimise::ExactResult result =
+        search(problem_, bound_, value_, static_cast<int64_t>(work / actions), half);
     if (result.better.value < optimise::kNever) {
       absl::Status ok = OfferOrder(result.better.order, "exhaustive search");
       if (!ok.ok()) return ok;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schedules/optimise/exact/layered_search.h"
+#include "schedules/optimise/problem/one_rank.h"
 #include "schedules/optimise/problem/relaxation.h"
 
 namespace sluice::optimise {
@@ -16,6 +17,10 @@ namespace {
 // The first limit is above the lower bound by this share of what lies between the bounds.
 constexpr double kFirstStep = 1.0 / 16;
 constexpr int64_t kLeastPrefixes = 1'000;
+// What each rank needs by itself may take this share of all other work besides.
+constexpr double kShareOfRanks = 0.2;
+// Nor are bounds looked for that are higher by less than this share of the objective.
+constexpr double kLeastRaise = 1e-4;
 
 // The greatest number that all durations and latencies are multiples of, and with them all
 // objectives; 0 where they are not whole numbers.
@@ -47,15 +52,19 @@ class ExactSearch {
   }
 
   ExactResult Run();
+  ExactResult RunRanks();
 
  private:
   bool Closed() const { return result_.lower >= upper_ * (1 - kRounding); }
   // Every objective is a multiple of the grain: a bound between two of them is as good as the upper.
   void Raise(double lower);
   // Half of what is left, so that lower limits can follow where this one leaves too many prefixes.
-  int64_t MostPrefixes() const { return left_ / 2; }
+  int64_t Half() const { return left_ / 2; }
+  // Raises the lower bound to what each rank needs by itself.
+  void RaiseByRanks();
+  void CloseIn();
   // Looks for an order below `limit`. Returns whether the search was exhaustive.
-  bool TryBelow(double limit);
+  bool TryBelow(double limit, int64_t most_prefixes);
 
   const Problem& problem_;
   const Problem cheapest_;
@@ -72,9 +81,46 @@ void ExactSearch::Raise(double lower) {
   result_.lower = std::max(result_.lower, lower);
 }
 
-bool ExactSearch::TryBelow(double limit) {
+void ExactSearch::RaiseByRanks() {
+  if (problem_.stages == problem_.ranks) return;
+  // A rank has a part of the actions only, and each of its prefixes takes so much less.
+  auto left = static_cast<int64_t>(kShareOfRanks * static_cast<double>(left_ * problem_.ranks));
+  for (int rank = 0; rank < problem_.ranks; ++rank) {
+    const Problem one = OneRankOf(relaxation_, rank);
+    const Relaxation relaxation(one);
+    int64_t own = left / (problem_.ranks - rank);
+    const int64_t before = own;
+    // Whether the rank needs at least so long by itself. An order that is shorter is found soon.
+    const auto needs = [&](double limit) {
+      LayeredResult found;
+      for (const int64_t share : {16, 2}) {
+        found = SearchLayers(one, relaxation, limit * (1 - kRounding), own / share, deadline_);
+        own -= found.prefixes;
+        if (found.exhausted || found.best.value < kNever) break;
+      }
+      return found.exhausted && found.best.value == kNever;
+    };
+    const double least = std::max(grain_, upper_ * kLeastRaise);
+    double step = std::max(least, (upper_ - result_.lower) * kFirstStep);
+    while (!Closed() && own > kLeastPrefixes && !deadline_.passed()) {
+      const double limit = std::min(result_.lower + step, upper_);
+      if (needs(limit)) {
+        Raise(limit);
+        step *= 2;
+      } else if (step > least) {
+        step = std::max(least, step / 4);
+      } else {
+        break;
+      }
+    }
+    left -= before - own;
+    result_.prefixes += (before - own) / problem_.ranks;
+  }
+}
+
+bool ExactSearch::TryBelow(double limit, int64_t most_prefixes) {
   LayeredResult found =
-      SearchLayers(problem_, relaxation_, limit * (1 - kRounding), MostPrefixes(), deadline_);
+      SearchLayers(problem_, relaxation_, limit * (1 - kRounding), most_prefixes, deadline_);
   result_.prefixes += found.prefixes;
   left_ -= found.prefixes;
   const bool better = found.best.value < upper_;
@@ -87,21 +133,32 @@ bool ExactSearch::TryBelow(double limit) {
 }
 
 ExactResult ExactSearch::Run() {
+  RaiseByRanks();
+  CloseIn();
+  return std::move(result_);
+}
+
+void ExactSearch::CloseIn() {
   double step = std::max(grain_, (upper_ - result_.lower) * kFirstStep);
   const double smallest = std::max(grain_, upper_ * kRounding);
   bool tried_upper = false;
   while (!Closed() && left_ > kLeastPrefixes && !deadline_.passed()) {
     const double limit = std::min(result_.lower + step, upper_);
-    if (TryBelow(limit)) {
+    if (TryBelow(limit, Half())) {
       step *= 2;
       continue;
     }
     // Too many prefixes: what is left is to find a better order, and to raise the bound a little.
-    if (!tried_upper && !Closed() && limit < upper_) TryBelow(upper_);
+    const bool last = step <= smallest;
+    if (!tried_upper && !Closed() && limit < upper_) TryBelow(upper_, last ? left_ : Half());
     tried_upper = true;
-    if (step <= smallest) break;
+    if (last) break;
     step = std::max(smallest, step / 4);
   }
+}
+
+ExactResult ExactSearch::RunRanks() {
+  RaiseByRanks();
   return std::move(result_);
 }
 
@@ -110,6 +167,11 @@ ExactResult ExactSearch::Run() {
 ExactResult SearchExactly(const Problem& problem, double lower, double upper, int64_t most_prefixes,
                           const Deadline& deadline) {
   return ExactSearch(problem, lower, upper, most_prefixes, deadline).Run();
+}
+
+ExactResult SearchRanks(const Problem& problem, double lower, double upper, int64_t most_prefixes,
+                        const Deadline& deadline) {
+  return ExactSearch(problem, lower, upper, most_prefixes, deadline).RunRanks();
 }
 
 }  // namespace sluice::optimise

@@ -74,6 +74,12 @@ bool Prefix::Load(const PrefixState& state) {
       gradient_input_[problem_.cell(s, k)] = *time++;
     }
   }
+  if (problem_.turn > 0) {
+    const int last = problem_.stages - 1;
+    for (int k = gradients_[last]; k < forwards_[last]; ++k) {
+      gradient_input_[problem_.cell(last, k)] = *time++;
+    }
+  }
   if (may_put_off_) {
     for (char& put_off : put_off_) put_off = *time++ > 0 ? 1 : 0;
   }
@@ -100,15 +106,19 @@ void Prefix::Describe(PrefixState* state) const {
     }
     state->times.push_back(next == kNever ? free_[rank] : next);
   }
+  const auto add = [&](const std::vector<double>& starts, int stage, int from, int to) {
+    const double* row = starts.data() + p.cell(stage, 0);
+    state->times.insert(state->times.end(), row + from, row + to);
+  };
   for (int s = 0; s + 1 < p.stages; ++s) {
-    const auto add = [&](const std::vector<double>& starts, int stage, int from, int to) {
-      const double* row = starts.data() + p.cell(stage, 0);
-      state->times.insert(state->times.end(), row + from, row + to);
-    };
     if (forwards_[s] > forwards_[s + 1]) add(grown_.forward, s + 1, forwards_[s + 1], forwards_[s]);
     if (gradients_[s + 1] > gradients_[s]) {
       add(grown_.gradient, s, gradients_[s], gradients_[s + 1]);
     }
+  }
+  const int last = p.stages - 1;
+  if (p.turn > 0 && forwards_[last] > gradients_[last]) {
+    add(grown_.gradient, last, gradients_[last], forwards_[last]);
   }
   if (may_put_off_) state->times.insert(state->times.end(), put_off_.begin(), put_off_.end());
 }

@@ -27,6 +27,7 @@ bool Prefix::FindForwardHeads(int k) {
     if (k < forwards_[s]) continue;
     const size_t cell = p.cell(s, k);
     double start = free_[rank_of_[s]];
+    if (s == 0 && !p.arrival.empty()) start = std::max(start, p.arrival[k]);
     if (s > 0 && k < forwards_[s - 1]) start = std::max(start, forward_input_[cell]);
     if (s > 0 && k >= forwards_[s - 1]) {
       start = std::max(start, forward[p.cell(s - 1, k)] + p.forward[s - 1] + p.hop[s - 1]);
@@ -55,10 +56,14 @@ bool Prefix::FindBackwardHeads(int k) {
     const double free = free_[rank_of_[s]];
     if (k >= gradients_[s]) {
       double start = free;
-      if (k >= forwards_[s]) start = std::max(start, forward[cell] + p.forward[s]);
-      if (s + 1 < p.stages && k < gradients_[s + 1]) start = std::max(start, gradient_input_[cell]);
-      if (s + 1 < p.stages && k >= gradients_[s + 1]) {
-        start = std::max(start, gradient[p.cell(s + 1, k)] + p.input_grad[s + 1] + p.hop[s]);
+      const bool last = s + 1 == p.stages;
+      if (k >= forwards_[s]) {
+        start = std::max(start, forward[cell] + p.forward[s] + (last ? p.turn : 0));
+      }
+      if (last ? p.turn > 0 && k < forwards_[s] : k < gradients_[s + 1]) {
+        start = std::max(start, gradient_input_[cell]);
+      } else if (!last) {
+        start = std::max(start, gradient[p.cell(s + 1, k)] + p.input_grad[s + 1] + p.way_back[s]);
       }
       if (k > gradients_[s]) start = std::max(start, gradient[cell - 1] + p.input_grad[s]);
       gradient[cell] = start;

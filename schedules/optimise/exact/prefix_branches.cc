@@ -95,12 +95,14 @@ void Prefix::Grow(const Option& option) {
     const int k = forwards_[s]++;
     if (s + 1 < problem_.stages) {
       forward_input_[problem_.cell(s + 1, k)] = option.end + problem_.hop[s];
+    } else {
+      gradient_input_[problem_.cell(s, k)] = option.end + problem_.turn;
     }
     return;
   }
   if (RunsInputGrad(option.step.op)) {
     const int k = gradients_[s]++;
-    if (s > 0) gradient_input_[problem_.cell(s - 1, k)] = option.end + problem_.hop[s - 1];
+    if (s > 0) gradient_input_[problem_.cell(s - 1, k)] = option.end + problem_.way_back[s - 1];
   }
   if (RunsWeightGrad(option.step.op)) ++weights_[s];
 }

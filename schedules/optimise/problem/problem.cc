@@ -115,6 +115,7 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
     problem.hop.push_back(together ? 0 : request.costs.send[s]);
     start[s + 1] = start[s] + problem.forward[s] + problem.hop[s];
   }
+  problem.way_back = problem.hop;
   for (int rank = 0; rank < problem.ranks; ++rank) {
     problem.stages_of.push_back(problem.placement.StagesOf(rank));
     problem.head.push_back(start[problem.stages_of[rank].front()]);

@@ -66,6 +66,12 @@ struct Problem {
   // makespan. The first action of every rank is F of its lowest stage for micro-batch 0, and starts
   // at the head.
   std::vector<double> grace;
+  // What a problem of one rank knows of the others (OneRankOf). In a whole problem the way back is
+  // `hop`, and there is nothing else.
+  std::vector<double> way_back;  // [stage] latency between the I of stage + 1 and that of stage
+  double turn = 0;               // latency between the F of the last stage and its I
+  std::vector<double> arrival;   // [micro_batch] before this, F of the first stage cannot start
+  std::vector<double> after;  // [micro_batch] the least time after the end of I of the first stage
 
   size_t cell(int stage, int micro_batch) const {
     return static_cast<size_t>(stage) * static_cast<size_t>(micro_batches) +

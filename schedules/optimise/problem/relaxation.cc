@@ -65,6 +65,7 @@ void Relaxation::FindHeads() {
   for (int k = 0; k < p.micro_batches; ++k) {
     for (int s = 0; s < p.stages; ++s) {
       double start = p.head[p.placement.rank(s)];
+      if (s == 0 && !p.arrival.empty()) start = std::max(start, p.arrival[k]);
       if (k > 0) start = std::max(start, forward[p.cell(s, k - 1)] + p.forward[s]);
       if (s > 0) {
         start = std::max(start, forward[p.cell(s - 1, k)] + p.forward[s - 1] + p.hop[s - 1]);
@@ -81,10 +82,10 @@ void Relaxation::FindHeads() {
     }
     for (int s = p.stages - 1; s >= 0; --s) {
       const size_t cell = p.cell(s, k);
-      double start = forward[cell] + p.forward[s];
+      double start = forward[cell] + p.forward[s] + (s + 1 == p.stages ? p.turn : 0);
       if (k > 0) start = std::max(start, gradient[p.cell(s, k - 1)] + p.input_grad[s]);
       if (s + 1 < p.stages) {
-        start = std::max(start, gradient[p.cell(s + 1, k)] + p.input_grad[s + 1] + p.hop[s]);
+        start = std::max(start, gradient[p.cell(s + 1, k)] + p.input_grad[s + 1] + p.way_back[s]);
       }
       gradient[cell] = start;
       weight[cell] = start + p.input_grad[s];
@@ -128,13 +129,15 @@ void Relaxation::FindTails() {
       after += p.weight_grad[s];
       if (k + 1 < m) after = std::max(after, gradient[p.cell(s, k + 1)] + p.input_grad[s]);
       if (s > 0) {
-        after = std::max(after, gradient[p.cell(s - 1, k)] + p.input_grad[s - 1] + p.hop[s - 1]);
+        after =
+            std::max(after, gradient[p.cell(s - 1, k)] + p.input_grad[s - 1] + p.way_back[s - 1]);
       }
+      if (s == 0 && !p.after.empty()) after = std::max(after, p.after[k]);
       after = std::max(after, room_after(s, k, &Room::to_gradient));
       gradient[cell] = after;
     }
     for (int s = p.stages - 1; s >= 0; --s) {
-      double after = gradient[p.cell(s, k)] + p.input_grad[s];
+      double after = gradient[p.cell(s, k)] + p.input_grad[s] + (s + 1 == p.stages ? p.turn : 0);
       if (k + 1 < m) after = std::max(after, forward[p.cell(s, k + 1)] + p.forward[s]);
       if (s + 1 < p.stages) {
         after = std::max(after, forward[p.cell(s + 1, k)] + p.forward[s + 1] + p.hop[s]);

@@ -168,6 +168,17 @@ TEST(Optimise, DoesNotDependOnThreads) {
   }
 }
 
+// Too large to be searched as a whole: the bounds that need no search say 153.
+TEST(Optimise, BoundsLargeProblemsByWhatEachRankNeeds) {
+  if (kSanitized) GTEST_SKIP() << "the searches take a minute there";
+  OptimiseRequest request = Request(Placement::V(8, 2), 24, StageCosts::Uniform(16, 1, 1, 1));
+  request.limits.activations.assign(8, 8);
+  const auto best = OptimiseTimetable(request);
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_GE(best->lower_bound, 160);
+  EXPECT_LE(best->lower_bound, best->run.makespan);
+}
+
 TEST(Optimise, SaysTheLeastMemoryThatWouldDo) {
   OptimiseRequest request = Unit(3, 4, 1);
   request.placement = Placement::V(3, 2);

@@ -49,9 +49,9 @@ Placement PlacementOf(const Case& c) {
 
 TEST(SmallOptimum, IsProvedForUnitCosts) {
   constexpr Case kCases[] = {
-      {4, 8, 2, 5, true, 56},
-      {4, 8, 2, 5, false, 57},
-      {4, 8, 2, 4, false, 63},
+      {4, 8, 2, 5, true, 56},  {4, 8, 2, 5, false, 57}, {4, 8, 2, 4, false, 63},
+      {5, 8, 2, 6, true, 59},  {6, 6, 2, 6, true, 53},  {6, 6, 2, 6, false, 53},
+      {6, 8, 2, 7, false, 62},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(testing::Message() << c.ranks << " ranks, " << c.micro_batches
