@@ -195,7 +195,9 @@ void Executor::CountTargets(const Pass& pass) {
   for (float& scale : loss_scales_) {
     const auto end = first + std::min(of_update, targets_.end() - first);
     const int64_t count = std::accumulate(first, end, int64_t{0});
-    scale = pass.train && count > 0 ? static_cast<float>(1.0 / static_cast<double>(count)) : 0.0F;
+    // A scale of 0 would ask for no gradients; an update without a target has some, which are 0.
+    const auto rows = static_cast<double>(std::max<int64_t>(count, 1));
+    scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0F;
     first = end;
   }
 }

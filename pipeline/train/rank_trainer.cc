@@ -558,10 +558,10 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     evaluation.accuracy += static_cast<double>(report->correct);
     targets += report->targets;
   }
-  const auto counted = static_cast<double>(std::max<int64_t>(targets, 1));
-  evaluation.loss /= counted;
-  evaluation.accuracy /= counted;
-  if (count == 0) return absl::OkStatus();
+  // Without validation data, or a target of theirs that counts, there is no loss to report.
+  if (targets == 0) return absl::OkStatus();
+  evaluation.loss /= static_cast<double>(targets);
+  evaluation.accuracy /= static_cast<double>(targets);
   summary_.evaluated = true;
   summary_.eval_loss = evaluation.loss;
   summary_.accuracy = evaluation.accuracy;

@@ -135,7 +135,7 @@ struct TrainEvents {
   std::function<void(int64_t step)> on_begin =
       {};  // before the first step, `step` having been taken
   std::function<void(const StepMetrics&)> on_step;
-  std::function<void(const Evaluation&)> on_evaluation;
+  std::function<void(const Evaluation&)> on_evaluation;   // where a target counts
   std::function<void(const SaveOutcome&)> on_checkpoint;  // one that was saved
   // Of a run with audits: what ranks hold, and have saved, of the steps up to `step` is as right as
   // audits can tell. Before the first step, and where an audit was passed.

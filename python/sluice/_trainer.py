@@ -132,7 +132,8 @@ class Trainer:
             - an input function: called with the number of a micro-batch, it returns tokens
               [micro_batch_size, seq + 1], or (inputs, targets) of [micro_batch_size, seq] each, with
               -100 as a target that does not count; for an MLP, (images, labels). It must return the
-              same for the same number, on every rank.
+              same for the same number, on every rank. From a step whose targets all do not count
+              nothing is learnt: its loss and its gradients are 0.
         plan: a ``sluice.Plan`` or the path of one; it replaces ``stages``, ``schedule`` and more. A
             ``Plan`` is written to ``save`` as ``plan.json``, or beside that if it is another plan's.
         lora: ``{"r": 16, "alpha": 32}`` trains an adapter.
@@ -220,10 +221,16 @@ class Trainer:
         return self._do("fit", "fit", **fields)
 
     def evaluate(self) -> Evaluation:
-        """The loss on the validation data, with the weights as they are now."""
+        """The loss on the validation data, with the weights as they are now.
+
+        Raises:
+            ValueError: there are no validation data, or no target of theirs counts.
+        """
         done = self._do("evaluate", "evaluate")
         if "eval_loss" not in done:
-            raise ValueError("there are no validation data; give validation, or eval_fn")
+            raise ValueError(
+                "there are no validation data, or no target of theirs counts; give validation, or eval_fn"
+            )
         return _evaluation(done["steps"], done)
 
     def save_state(

@@ -1,9 +1,11 @@
 // Several documents in one sample: as if each had a sample of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "schedules/generators/catalogue.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -127,6 +129,129 @@ TEST(Borders, AreLoadedOnlyWhereTheyAreRead) {
   EXPECT_EQ(loads(plan->train[0]), 4);
   EXPECT_EQ(loads(plan->train[1]), 0);
   EXPECT_EQ(loads(MakePlan({.model = "llama", .ranks = 2}).train[0]), 0);
+}
+
+// Step 2 without a target that counts; and the validation data, where `validation` says so.
+class Silent : public HashedData {
+ public:
+  Silent(const RunPlan& plan, bool validation)
+      : HashedData(plan.request.spec, plan.request.batch.seq, /*documents=*/true),
+        step_(plan.global_micro_batches()),
+        validation_(validation) {}
+  void Fill(Split split, int64_t index, int64_t size, DType dtype,
+            const SampleBuffers& out) const override {
+    HashedData::Fill(split, index, size, dtype, out);
+    const int64_t per_sample = input_dtype() == DType::kInt32 ? input_size() : 1;
+    if (out.targets != nullptr && IsSilent(split, index))
+      std::fill_n(out.targets, size * per_sample, kNoTarget);
+  }
+  int64_t counted_targets(Split split, int64_t index, int64_t size) const override {
+    return IsSilent(split, index) ? 0 : HashedData::counted_targets(split, index, size);
+  }
+
+ private:
+  bool IsSilent(Split split, int64_t index) const {
+    return split == Split::kTrain ? index / step_ == 1 : validation_;
+  }
+
+  int64_t step_;
+  bool validation_;
+};
+
+// Plain descent: weights move by nothing but a step's gradients.
+TrainOptions PlainDescent(int64_t steps) {
+  TrainOptions options = SmallOptions(steps);
+  options.training.optimizer.momentum = 0;
+  options.training.optimizer.weight_decay = 0;
+  return options;
+}
+
+struct SilentRun {
+  std::vector<Step> steps;
+  uint64_t weights_hash = 0;
+};
+
+SilentRun TrainSilent(const RunRequest& request, int64_t steps) {
+  const absl::StatusOr<RunPlan> plan = CompileRun(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  SilentRun run;
+  TrainEvents events;
+  events.on_step = [&run](const StepMetrics& metrics) {
+    run.steps.push_back({metrics.loss, metrics.grad_norm});
+  };
+  const absl::StatusOr<TrainResult> result = TrainInProcess(
+      *plan, Silent(*plan, /*validation=*/false), PlainDescent(steps), events, nullptr);
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (result.ok()) run.weights_hash = result->summary.weights_hash;
+  return run;
+}
+
+SmallRun OfSilence(SmallRun run) {
+  run.optimizer = OptimizerKind::kSgd;
+  run.documents = true;
+  return run;
+}
+
+// The head's tensors of the step before are still in memory when nothing is learnt from the next.
+class StepsWithoutTargets : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(StepsWithoutTargets, ChangeNoWeights) {
+  const RunRequest request = MakeRequest(GetParam());
+  const SilentRun before = TrainSilent(request, 1);
+  const SilentRun with = TrainSilent(request, 2);
+  ASSERT_EQ(with.steps.size(), 2U);
+  EXPECT_GT(with.steps[0].norm, 0);
+  EXPECT_EQ(with.steps[1].loss, 0);
+  EXPECT_EQ(with.steps[1].norm, 0);
+  EXPECT_EQ(with.weights_hash, before.weights_hash);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, StepsWithoutTargets,
+    testing::Values(OfSilence({.ranks = 3}), OfSilence({.schedule = "zb-h1", .head_rows = 1}),
+                    OfSilence({.model = "tied", .recompute = Recompute::kFull, .head_rows = 1}),
+                    OfSilence({.model = "gemma2", .dtype = DType::kBFloat16}),
+                    OfSilence({.model = "mlp"}), OfSilence({.adapted = "lora"}),
+                    OfSilence({.audit_every = 1}),
+                    OfSilence({.model = "wide", .ranks = 1, .replicas = 2, .zero = 1}),
+                    OfSilence({.micro_batches = 6, .stage_members = {2, 1}})),
+    [](const auto& run) { return run.param.Name(); });
+
+// Without a flush each micro-batch, or each group of some, is an update.
+TEST(UpdatesWithoutTargets, ChangeNoWeights) {
+  for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
+    const SmallRun run = OfSilence({.schedule = schedule, .ranks = 3});
+    const auto of_steps = [&run](int steps) {
+      const absl::StatusOr<Timetable> table =
+          GenerateSchedule(run.schedule, {.ranks = run.ranks,
+                                          .micro_batches = steps * run.micro_batches,
+                                          .update_every = run.micro_batches});
+      EXPECT_TRUE(table.ok()) << table.status();
+      RunRequest request = MakeRequest(run, *table);
+      request.step_micro_batches = run.micro_batches;
+      return TrainSilent(request, steps);
+    };
+    const SilentRun with = of_steps(2);
+    ASSERT_EQ(with.steps.size(), 2U);
+    EXPECT_GT(with.steps[0].norm, 0) << schedule;
+    EXPECT_EQ(with.steps[1].norm, 0) << schedule;
+    EXPECT_EQ(with.weights_hash, of_steps(1).weights_hash) << schedule;
+  }
+}
+
+// A loss of 0 would be a perfect one.
+TEST(ValidationWithoutTargets, IsNotEvaluated) {
+  const RunPlan plan = MakePlan({.documents = true});
+  for (const bool silent : {false, true}) {
+    int evaluations = 0;
+    TrainEvents events;
+    events.on_evaluation = [&evaluations](const Evaluation&) { ++evaluations; };
+    const absl::StatusOr<TrainResult> result =
+        TrainInProcess(plan, Silent(plan, silent), SmallOptions(1), events, nullptr);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->summary.evaluated, !silent);
+    EXPECT_EQ(evaluations, silent ? 0 : 1);
+  }
 }
 
 }  // namespace

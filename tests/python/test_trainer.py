@@ -123,6 +123,23 @@ def test_a_function_trains_on_what_it_returns():
     assert losses["one"] < 0.5 and losses["half"] < 0.5
 
 
+def test_nothing_is_learnt_where_no_target_counts():
+    def silent(index):
+        batch = tokens(index)
+        counts = np.full((2, 16), index // SHAPE["micro_batches"] != 1)  # but in step 2
+        return batch[:, :-1], np.where(counts, batch[:, 1:], -100)
+
+    flags = {**SHAPE, "optimizer": "sgd", "momentum": 0, "weight_decay": 0, "lr": 0.1}
+    with sluice.Trainer(data=silent, eval_fn=lambda _: silent(4), eval_micro_batches=1, steps=3, **flags) as trainer:
+        trainer.fit(1)
+        weights = trainer.weights_hash()
+        step = trainer.fit(1).history[0]
+        assert (step.loss, step.grad_norm, trainer.weights_hash()) == (0, 0, weights)
+        assert trainer.fit(1).history[0].grad_norm > 0
+        with pytest.raises(ValueError, match="no target of theirs counts"):
+            trainer.evaluate()
+
+
 def test_images_come_from_a_function():
     def images(index):
         draw = np.random.default_rng(index)
