@@ -86,6 +86,8 @@ std::optional<Gap> Gpt2Gap(const DecoderConfig& config) {
 
 std::optional<Gap> LlamaGap(const DecoderConfig& config) {
   if (config.learned_positions) return Gap{"a learned table of positions", "rotary positions"};
+  // The layers would, but no config.json of these families can say so.
+  if (config.norm == NormKind::kLayer) return Gap{"layer norms", "RMS norms"};
   return std::nullopt;
 }
 

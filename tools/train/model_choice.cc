@@ -58,6 +58,12 @@ absl::StatusOr<ModelSpec> ShapedPreset(const ModelChoice& choice, int seq) {
   }
   Reshape(choice, seq, decoder);
   if (absl::Status status = ValidateSpec(*spec); !status.ok()) return status;
+  // No other shape makes a model that trains one that does not.
+  if (choice.norm && !CheckTrainable(*spec).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--norm ", NormName(*choice.norm),
+                                                   ": the norms of '", choice.model, "', a ",
+                                                   decoder->family, ", are rms; leave it out"));
+  }
   return spec;
 }
 

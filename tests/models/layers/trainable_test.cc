@@ -161,6 +161,7 @@ TEST(CheckTrainable, NamesWhatKeepsOtherFamiliesFromTraining) {
   const std::vector<Unsupported> fields = {
       {[](DecoderConfig* c) { c->learned_positions = true; }, "a learned table of positions",
        "rotary positions"},
+      {[](DecoderConfig* c) { c->norm = NormKind::kLayer; }, "layer norms", "RMS norms"},
       {[](DecoderConfig* c) { c->norms = 3; }, "3 norms per block", "2: one before attention"},
       {[](DecoderConfig* c) { c->predict_ahead = 1; }, "1 blocks that predict further", "none"},
       {[](DecoderConfig* c) { c->latent = LatentAttention{.rotary_dim = 2}; }, "latent attention",

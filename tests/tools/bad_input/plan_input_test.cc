@@ -69,6 +69,10 @@ std::vector<BadInput> PlanInputs() {
        "plan gpt2 --devices 2 --device h200 --assume llama",
        kExitBadInput,
        {"--assume llama has no effect on gpt2, a preset", "leave it out"}},
+      {"NormsThatNoQwenHas",
+       "plan qwen3-0.6b --devices 2 --device h200 --norm layer",
+       kExitBadInput,
+       {"--norm layer", "'qwen3-0.6b', a qwen3, are rms", "leave it out"}},
       {"UnknownDevice", "plan gpt2 --device abacus --devices 2", kExitBadInput, {"abacus", "h200"}},
       // Numbers whose products would overflow, or need all memory.
       {"HugeMicroBatch",
