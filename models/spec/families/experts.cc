@@ -11,9 +11,10 @@ constexpr int64_t kMostShared = 1 << 8;
 constexpr int64_t kMostAhead = 1 << 6;
 constexpr double kTheta = 10000;
 
-Experts ReadQwenExperts(FieldReader& reader) {
+// `count` names how many there are.
+Experts ReadQwenExperts(FieldReader& reader, const char* count) {
   Experts experts;
-  reader.Count("num_experts", 1, kMostExperts, &experts.count);
+  reader.Count(count, 1, kMostExperts, &experts.count);
   reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
   reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
   reader.OptionalCount("decoder_sparse_step", 1, kMostLayers, &experts.every);
@@ -51,7 +52,7 @@ void ReadQwen2Moe(FieldReader& reader, DecoderConfig* config) {
   ReadRope(reader, kTheta, config);
   config->qkv_bias = true;
   reader.OneOf("use_sliding_window", {false});
-  Experts experts = ReadQwenExperts(reader);
+  Experts experts = ReadQwenExperts(reader, "num_experts");
   reader.Count("shared_expert_intermediate_size", 1, kWidest, &experts.shared_hidden);
   experts.shared_gate = true;
   config->experts = experts;
@@ -63,7 +64,9 @@ void ReadQwen3Moe(FieldReader& reader, DecoderConfig* config) {
   ReadAttentionBias(reader, config);
   config->qk_norm = true;
   reader.OneOf("use_sliding_window", {false});
-  config->experts = ReadQwenExperts(reader);
+  // As transformers 5 saves it, where it is not as the released models have it.
+  const bool saved = reader.Has("num_local_experts") && !reader.Has("num_experts");
+  config->experts = ReadQwenExperts(reader, saved ? "num_local_experts" : "num_experts");
 }
 
 void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {

@@ -132,6 +132,12 @@ std::vector<Released> ReleasedModels() {
         {"n_positions", 1024},
         {"vocab_size", 50257}},
        124439808},
+      {"Qwen3-30B-A3B, saved by transformers 5",
+       With(Shape("qwen3_moe", 151936, 2048, 6144, 48, 32, 4), {{"num_local_experts", 128},
+                                                                {"num_experts_per_tok", 8},
+                                                                {"moe_intermediate_size", 768},
+                                                                {"head_dim", 128}}),
+       30532122624},
   };
 }
 
