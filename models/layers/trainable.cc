@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "models/kernels/portable_kernels.h"
 #include "models/layers/decoder_names.h"
 #include "models/spec/validate.h"
@@ -96,6 +97,21 @@ std::optional<Gap> FirstGap(const DecoderConfig& config) {
   return HasGpt2Parameters(config) ? Gpt2Gap(config) : LlamaGap(config);
 }
 
+bool NamesOne(const std::string& pattern, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&pattern](const std::string& name) { return MatchesPattern(pattern, name); });
+}
+
+// Whether a map that `lora` targets, whose weight is among `names`, has one of `adapters`.
+bool HasAdapter(const Lora& lora, const std::vector<std::string>& names,
+                const std::vector<std::string>& adapters) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const absl::string_view map = absl::StripSuffix(name, ".weight");
+    return lora.Targets(map) &&
+           std::find(adapters.begin(), adapters.end(), AdapterA(map)) != adapters.end();
+  });
+}
+
 }  // namespace
 
 absl::Status CheckTrainable(const ModelSpec& spec) {
@@ -126,26 +142,28 @@ absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation
 }
 
 absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerDecl>& layers) {
-  std::vector<std::string> names;  // but those of what is tied, which has another one
+  std::vector<std::string> names;     // but those of what is tied, which has another one
+  std::vector<std::string> adapters;  // those of their matrices
   std::vector<const ParameterDecl*> tied;
   bool trained = false;
   for (const LayerDecl& layer : layers) {
     for (const ParameterDecl& parameter : layer.parameters) {
       trained = trained || !parameter.frozen;
-      if (parameter.tied_to.empty()) {
-        names.push_back(parameter.name);
-      } else {
+      if (!parameter.tied_to.empty()) {
         tied.push_back(&parameter);
+      } else {
+        (IsAdapter(parameter.name) ? adapters : names).push_back(parameter.name);
       }
     }
   }
-  const auto named = [&names](const std::string& pattern) {
-    return std::any_of(names.begin(), names.end(), [&pattern](const std::string& name) {
-      return MatchesPattern(pattern, name);
-    });
-  };
   for (const std::string& pattern : adaptation.freeze) {
-    if (named(pattern)) continue;
+    if (NamesOne(pattern, names)) continue;
+    if (NamesOne(pattern, adapters)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--freeze ", pattern,
+                       " has no effect: it names matrices of adapters alone, which are always "
+                       "trained; leave it out"));
+    }
     for (const ParameterDecl* parameter : tied) {
       if (!MatchesPattern(pattern, parameter->name)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
@@ -161,7 +179,7 @@ absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerD
   const std::vector<std::string> targets =
       adaptation.lora.has_value() ? adaptation.lora->targets : std::vector<std::string>{};
   for (const std::string& target : targets) {
-    if (named(AdapterA(absl::StrCat("*", target)))) continue;
+    if (HasAdapter({.targets = {target}}, names, adapters)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--lora targets=", target,
                      ": no linear map of the model's blocks is called so; its "

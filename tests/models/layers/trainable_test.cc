@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
 #include "models/layers/layer.h"
 #include "models/spec/costs/describe_decoder.h"
@@ -254,6 +255,42 @@ TEST(DescribeAdapted, IsDescribeLayersWhereAllIsTrained) {
   for (const TestModel& model : TestModels()) {
     EXPECT_EQ(FlopsPerMicroBatch(DescribeAdapted(model.spec, model.batch, {})),
               FlopsPerMicroBatch(DescribeLayers(model.spec, model.batch)));
+  }
+}
+
+absl::Status CheckTrainedOf(const Adaptation& adaptation) {
+  return CheckTrained(adaptation, {"mine", TinyLlama("llama")}, DType::kFloat32);
+}
+
+// What is never frozen is nothing that a pattern may be meant for.
+TEST(CheckTrained, RefusesToFreezeAdapters) {
+  for (const char* pattern : {"*lora_A*", "*.lora_B.weight", "base_model.*"}) {
+    const absl::Status status = CheckTrainedOf({.freeze = {pattern}, .lora = Lora{}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pattern;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(pattern), HasSubstr("no effect")));
+  }
+  // Without adapters no parameter is called so.
+  EXPECT_THAT(std::string(CheckTrainedOf({.freeze = {"*lora_A*"}}).message()),
+              HasSubstr("names no parameter"));
+  // These are frozen by LoRA, too.
+  for (const char* pattern : {"model.norm.weight", "*q_proj*", "*"}) {
+    const absl::Status status = CheckTrainedOf({.freeze = {pattern}, .lora = Lora{}});
+    EXPECT_TRUE(status.ok()) << pattern << ": " << status;
+  }
+}
+
+// Another target's adapters are not those of a target whose name ends alike.
+TEST(CheckTrained, WantsAMapOfEachTarget) {
+  for (const char* target : {"proj", "j", "*", "*_proj", "q_pro?", "norm", "mlp", "nothing"}) {
+    const absl::Status status = CheckTrainedOf({.lora = Lora{.targets = {"q_proj", target}}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << target;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("--lora targets=", target, ": no linear map")));
+  }
+  for (const char* target :
+       {"v_proj", "self_attn.v_proj", "model.layers.1.mlp.up_proj", "up_proj"}) {
+    const absl::Status status = CheckTrainedOf({.lora = Lora{.targets = {"q_proj", target}}});
+    EXPECT_TRUE(status.ok()) << target << ": " << status;
   }
 }
 
