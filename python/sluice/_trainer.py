@@ -186,6 +186,7 @@ class Trainer:
         once = isinstance(data, Iterator) and not callable(data)
         self._data = self._written(data) if once else data
         self._plan = plan
+        self._overwrite = bool(flags.get("overwrite"))
         self._callbacks = [
             each if isinstance(each, Callback) else _OnStep(each) for each in callbacks
         ]
@@ -252,11 +253,25 @@ class Trainer:
 
     def load_state(self, directory: Union[str, "os.PathLike[str]"]) -> None:
         """Goes on from a checkpoint, of this run or of one that has another number of stages. All
-        ranks call it."""
+        ranks call it.
+
+        With ``save``, checkpoints there that are not those it goes on from are replaced only if
+        ``overwrite`` says so; else this is refused, and nothing has changed. After any other error
+        the trainer is closed.
+        """
         with self._alone("load_state"):
             before = dict(self._keywords)
+            save = before.get("save")
+            goes_on = save is not None and _lies_in(directory, save)
+            if save is not None and not goes_on and not self._overwrite and _has_checkpoints(save):
+                raise ValueError(
+                    f"{os.fspath(directory)} is not in {os.fspath(save)}, where this run has saved "
+                    "checkpoints; load one of those, or have them replaced: "
+                    "Trainer(..., overwrite=True)"
+                )
             self._close()
-            self._keywords.update(resume=os.fspath(directory), init=None)
+            overwrite = self._overwrite and not goes_on
+            self._keywords.update(resume=os.fspath(directory), init=None, overwrite=overwrite)
             try:
                 self._start()
             except BaseException:
@@ -340,6 +355,7 @@ class Trainer:
             self._program = program
             self._about = self._next_line()
         except BaseException:
+            self._program = None
             _end(program, source, folder)
             raise
         self._finalizer = weakref.finalize(self, _end, program, source, folder)
@@ -476,6 +492,22 @@ def _end(program: Optional[Program], source: Optional[Source], folder: str) -> N
     if source is not None:
         source.close()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lies_in(
+    checkpoint: Union[str, "os.PathLike[str]"], directory: Union[str, "os.PathLike[str]"]
+) -> bool:
+    """Whether a checkpoint is one of those in a directory of ``save``, or is named by it."""
+    found, saved = os.path.realpath(checkpoint), os.path.realpath(directory)
+    return saved in (found, os.path.dirname(found))
+
+
+def _has_checkpoints(directory: Union[str, "os.PathLike[str]"]) -> bool:
+    """Whether a directory of ``save`` has any."""
+    if not os.path.isdir(directory):
+        return False
+    steps = [name for name in os.listdir(directory) if name.startswith("step-")]
+    return any(os.path.exists(os.path.join(directory, step, "state.json")) for step in steps)
 
 
 def _weights_of(model: Union[str, "os.PathLike[str]", None]) -> Optional[str]:

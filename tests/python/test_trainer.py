@@ -575,6 +575,43 @@ def test_the_states_of_other_runs_stay(text, tmp_path):
     assert run(overwrite=True).endswith("step-00000001")
 
 
+def test_load_state_of_what_save_has_written(text, tmp_path):
+    """Also where an older run's checkpoints there were replaced."""
+    run, state = tmp_path / "run", tmp_path / "state"
+    for overwrite in (False, True):
+        with sluice.Trainer(
+            data=text, steps=STEPS, save=run, save_every=2, keep="all", overwrite=overwrite, **SHAPE
+        ) as trainer:
+            trainer.save_state(state, overwrite=overwrite)
+            trainer.fit()
+            wanted = trainer.weights_hash()
+            for start, step in ((run / "step-00000002", 2), (run, STEPS)):
+                trainer.load_state(start)
+                assert trainer.step == step
+                trainer.fit()
+                assert trainer.weights_hash() == wanted
+            # Another way than the checkpoints in `run`, which only overwrite gives up.
+            if not overwrite:
+                with pytest.raises(ValueError, match="overwrite=True"):
+                    trainer.load_state(state)
+                assert trainer.weights_hash() == wanted  # the trainer is as it was
+            else:
+                trainer.load_state(state)
+                assert trainer.step == 0
+                trainer.fit()
+                assert trainer.weights_hash() == wanted
+
+
+def test_a_load_state_that_fails_closes_the_trainer(text, tmp_path):
+    trainer = sluice.Trainer(data=text, steps=2, save=tmp_path / "run", **SHAPE)
+    trainer.fit(1)
+    with pytest.raises(ValueError, match="nowhere"):
+        trainer.load_state(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="the trainer is closed"):
+        trainer.fit(1)
+    trainer.close()
+
+
 def test_nothing_is_left_behind(text):
     trainer = sluice.Trainer(data=tokens, steps=2, **SHAPE)
     trainer.fit(1)
