@@ -208,7 +208,7 @@ class Profile:
     def plan(self, *, devices: int, recompute: str = "none", **flags: Any) -> Plan:
         """``sluice.plan`` of these layers: the flags of ``sluice plan`` as keywords."""
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, f"{self.model}.json")
+            path = os.path.join(folder, "profile.json")  # the name may have slashes
             with open(path, "w", encoding="utf-8") as file:
                 file.write(self.to_json())
             return _plan(path, devices=devices, recompute=recompute, **flags)

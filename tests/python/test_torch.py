@@ -49,6 +49,11 @@ def test_plan_reads_the_profile() -> None:
     assert plan.lower_bound <= (plan.step_seconds or 0)
 
 
+def test_a_model_may_have_the_name_that_a_hub_has() -> None:
+    plan = profile_of(model="someone/model").plan(devices=2, micro_batches=4)
+    assert plan.to_dict()["model"] == "someone/model"
+
+
 @pytest.mark.parametrize("asked", [{"schedule": "1f1b"}, {"schedule": "zbv"}, {}])
 def test_trains_to_the_losses_of_one_process(asked: Any, tmp_path: pathlib.Path) -> None:
     plan = profile_of().plan(devices=2, micro_batches=torch_model.MICRO_BATCHES, **asked)
