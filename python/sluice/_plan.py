@@ -229,7 +229,7 @@ def read_plan(text_or_path: Union[str, "os.PathLike[str]"]) -> Plan:
     text, name = _flags.read(text_or_path, lambda text: text.lstrip().startswith("{"))
     try:
         data = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"{name}: {_short(data)}; expected an object {{...}}, a plan of sluice plan")

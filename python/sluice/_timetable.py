@@ -198,6 +198,8 @@ class Timetable:
         if format in ("compute_only", "csv"):
             return self._core.csv()
         if format == "comms":
+            if max_active_stages < 0:
+                raise ValueError(f"max_active_stages is {max_active_stages}; expected at least 0")
             return self._sound().comms_csv(str(torch), int(max_active_stages))
         raise ValueError(f"format is {format!r}; expected 'compute_only' or 'comms'")
 

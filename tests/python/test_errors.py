@@ -30,6 +30,10 @@ BAD = [
     (lambda: sluice.read_csv("/no/such/file.csv"), "/no/such/file.csv: cannot be read"),
     (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2).to_csv("xml"), "'xml'"),
     (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2).to_text(columns=3), "columns is 3"),
+    (
+        lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2).to_csv("comms", max_active_stages=-1),
+        "max_active_stages is -1; expected",
+    ),
     (lambda: sluice.plan("gpt9", devices=2, device="h100"), "no preset model 'gpt9'"),
     (lambda: sluice.plan("gpt2", devices=2, device="h900"), "h900"),
     (lambda: sluice.plan("gpt2", devices=2), "name another device"),

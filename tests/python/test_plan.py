@@ -169,6 +169,8 @@ def test_what_is_no_plan(tmp_path: pathlib.Path) -> None:
         sluice.read_plan('{"model": "gpt2"}')
     with pytest.raises(ValueError, match="the text: Expecting"):
         sluice.read_plan("{")
+    with pytest.raises(ValueError, match="the text: "):
+        sluice.read_plan('{"a":' * 100000)
     plan = sluice.plan("gpt2", devices=2, device="h100", global_batch=16, schedule="1f1b")
 
     def changed(**fields: Any) -> str:
