@@ -81,6 +81,15 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertFalse((self.folder / 'out').exists())
 
+    def test_a_file_may_have_any_name(self):
+        names = {b'a\nb.toml': 'a\ufffdb.toml', b'a\xff.yaml': 'a\ufffd.yaml', b'a b.toml': "'a b.toml'"}
+        for name, shown in names.items():
+            done = self.run_sluice('config', '--default', '-o', name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout, f'wrote {shown}; to train: sluice train --config {shown} --data PATH\n')
+            trained = self.run_sluice('train', '--config', name, '--data', 'text', '--steps', '0', '--no-save', *TINY)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+
     def test_yaml_says_the_same(self):
         (self.folder / 'yes').write_text((self.folder / 'text').read_text())  # a name that YAML could take for true
         answers = ['char-gpt', 'yes', '2', 'fp32', '2', '2', '3', 'none']

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "comm/printable.h"
 #include "models/device/cuda_device.h"
 #include "models/tokens/text/unicode.h"
 #include "tools/command.h"
@@ -161,6 +163,13 @@ absl::StatusOr<std::string> LinesOf(const Asked& asked, bool only_default, Setti
   return comment + answers->Line(asked, syntax);
 }
 
+// The name of a file as a line of text may have it, also where it has a newline or is not UTF-8; in
+// quotes where it is more than one word.
+std::string ShownName(const std::string& name) {
+  const std::string printable = ToPrintableLine(name);
+  return absl::StrContains(printable, ' ') ? absl::StrCat("'", printable, "'") : printable;
+}
+
 absl::Status RunConfig(const ConfigFlags& flags) {
   std::error_code ignored;
   if (!flags.overwrite && std::filesystem::exists(flags.output, ignored)) {
@@ -169,8 +178,9 @@ absl::Status RunConfig(const ConfigFlags& flags) {
   }
   if (absl::Status status = CheckOutput(flags.output); !status.ok()) return status;
   Answers answers;
-  std::string text = absl::StrCat("# sluice train --config ", flags.output,
-                                  "\n# 'sluice train --help' lists what else may stand here.\n");
+  const std::string train = absl::StrCat("sluice train --config ", ShownName(flags.output));
+  std::string text =
+      absl::StrCat("# ", train, "\n# 'sluice train --help' lists what else may stand here.\n");
   for (Asked& asked : Questions()) {
     if (asked.flag == absl::string_view(kInit)) {
       asked.usual = answers.FolderOfWeights();
@@ -182,7 +192,7 @@ absl::Status RunConfig(const ConfigFlags& flags) {
     text += *lines;
   }
   if (absl::Status status = WriteOutput(flags.output, text); !status.ok()) return status;
-  std::cout << "wrote " << flags.output << "; to train: sluice train --config " << flags.output
+  std::cout << "wrote " << ShownName(flags.output) << "; to train: " << train
             << (flags.only_default ? " --data PATH\n" : "\n");
   return absl::OkStatus();
 }
