@@ -45,6 +45,7 @@ Child::Child(const std::vector<std::string>& command, const std::vector<std::str
     setpgid(0, 0);
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);  // jobs in the background begin without
     for (char* change : changes) {
       if (change != nullptr) putenv(change);
     }
