@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json_text.h"
 #include "pipeline/sample/generate.h"
@@ -71,8 +72,14 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ReadPrompts(SampleFlags& flags
   if (!flags.prompts_file.empty()) {
     const absl::StatusOr<std::string> file = ReadWholeFile(flags.prompts_file, kMostTextBytes);
     if (!file.ok()) return file.status();
-    for (const absl::string_view line : absl::StrSplit(*file, '\n', absl::SkipEmpty())) {
-      flags.prompts.emplace_back(line);
+    const size_t before = flags.prompts.size();
+    for (const absl::string_view line : absl::StrSplit(*file, '\n')) {
+      const absl::string_view text = absl::StripSuffix(line, "\r");  // as Windows ends lines
+      if (!text.empty()) flags.prompts.emplace_back(text);
+    }
+    if (flags.prompts.size() == before) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--prompts ", flags.prompts_file, ": has no text to continue; expected one on a line"));
     }
   }
   if (flags.prompts.empty()) flags.prompts.emplace_back();

@@ -113,6 +113,8 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(one["tokens"], sample("--prompt And --seed 1 --threads 2")["tokens"]);
   EXPECT_NE(one["tokens"], sample("--prompt And --seed 2")["tokens"]);
   EXPECT_EQ(sample("")["prompt_tokens"], Json::array({'\n'}));
+  WriteBytes(folder_ / "prompts", "An\r\n");
+  EXPECT_EQ(sample("--prompts " + folder_ / "prompts")["prompt_tokens"], Json::array({'A', 'n'}));
   EXPECT_EQ(sample("--temperature 0 --seed 1")["tokens"],
             sample("--temperature 0 --seed 2")["tokens"]);
   // The text form is the prompt and the same text.
