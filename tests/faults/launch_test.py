@@ -46,12 +46,13 @@ SILENCE = 420  # seconds without a line, after which a case says where it waits,
 class Launched:
     """A run under `sluice launch`, whose output is read line by line."""
 
-    def __init__(self, launch, train, model, variables=None):
+    def __init__(self, launch, train, model, variables=None, ignored=()):
         self.watched = 0
         self.watch()
         self.errors = tempfile.TemporaryFile('w+')
         self.process = subprocess.Popen([OPTIONS.binary, 'launch', *launch, '--', 'train', *model, *train, '--json'],
-                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, **(variables or {})})
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, **(variables or {})},
+                                        preexec_fn=lambda: [signal.signal(each, signal.SIG_IGN) for each in ignored])
         self.losses, self.events, self.last, self.repeated, self.ended = {}, [], {}, 0, None
         self.withdrawn = {}  # losses that the run has said to be wrong
 
@@ -117,8 +118,8 @@ class LaunchTest(unittest.TestCase):
         self.runs = []
         self.save = os.path.join(self.directory.name, 'out')
 
-    def launch(self, launch, train, model=None):
-        self.runs.append(Launched(launch, train, model or MODEL))
+    def launch(self, launch, train, model=None, ignored=()):
+        self.runs.append(Launched(launch, train, model or MODEL, ignored=ignored))
         return self.runs[-1]
 
     def tearDown(self):
@@ -557,6 +558,23 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(run.ended, 130)
             self.assertTrue(run.last['interrupted'])
             self.assertTrue(os.path.exists(run.last['checkpoint']))
+
+    def test_goes_on_where_it_was_started_to_ignore_a_signal(self):
+        """By nohup, or by `&` in a script, whose Ctrl-C is for the script."""
+        ends = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+        run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '30'], ignored=ends)
+        for line in run.lines():
+            if line.get('step') in (5, 6) and 'loss' in line:
+                for each in ends:
+                    run.process.send_signal(each)
+                    for pid in run.pids():  # a terminal sends it to all of them
+                        os.kill(pid, each)
+        self.expect_quiet(run, ['--stages', '2', '--steps', '30'])
+
+        run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '100000'], ignored=ends)
+        next(run.lines())
+        run.process.stdout.close()  # nobody can read the rest, whatever is ignored
+        self.assertEqual(run.process.wait(), 130)
 
     def test_ranks_do_not_outlive_their_supervisor(self):
         run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '100000', '--save', self.save])

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -36,11 +37,21 @@ extern char** environ;
 namespace sluice {
 namespace {
 
+bool IsIgnored(int signal) {
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+// Without those for the end of the run that this process was started to ignore (`&` in a script,
+// nohup): a signal that is blocked arrives though it is ignored.
 sigset_t HandledSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
-    sigaddset(&signals, signal);
+  for (const int signal : {SIGCHLD, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!IsIgnored(signal)) sigaddset(&signals, signal);
+  }
   return signals;
 }
 
@@ -129,10 +140,9 @@ class Supervisor {
   explicit Supervisor(const SuperviseRequest& request)
       : request_(request), roster_(request.roster), out_(STDOUT_FILENO, OnFailure) {}
 
-  // All signals of HandledSignals() are blocked, and were as `before`.
-  absl::Status Run(const sigset_t& before) {
+  // The signals of `handled` are blocked, and were as `before`.
+  absl::Status Run(const sigset_t& handled, const sigset_t& before) {
     before_ = before;
-    const sigset_t handled = HandledSignals();
     signals_ = Descriptor(signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC));
     if (!signals_.valid()) return absl::ResourceExhaustedError(ErrnoText(errno));
     while (!roster_.done()) {
@@ -168,11 +178,18 @@ class Supervisor {
     FrameReader frames = {};
   };
 
+  static std::atomic<bool>& ReaderLeft() {
+    static std::atomic<bool> left{false};
+    return left;
+  }
+
   // On the writer's thread.
   static void OnFailure(int error) {
     if (error == EPIPE) {
       PrintNotice("the reader of standard output is gone; the run ends after its step");
-      kill(getpid(), SIGTERM);  // TakeSignals does the rest
+      ReaderLeft().store(true);
+      kill(getpid(),
+           SIGCHLD);  // wakes the supervisor, whatever it ignores; TakeSignals does the rest
       return;
     }
     PrintNotice(absl::StrCat("standard output cannot be written: ", ErrnoText(error),
@@ -316,14 +333,19 @@ class Supervisor {
           }
           break;
         default:
-          if (!std::exchange(stopping_, true)) {
-            roster_.Stop(MachineTime());
-          } else {
-            abandoned_ = true;
-            roster_.Abandon(MachineTime());
-            KillAll();
-          }
+          StopOrAbandon();
       }
+    }
+    if (ReaderLeft().exchange(false)) StopOrAbandon();
+  }
+
+  void StopOrAbandon() {
+    if (!std::exchange(stopping_, true)) {
+      roster_.Stop(MachineTime());
+    } else {
+      abandoned_ = true;
+      roster_.Abandon(MachineTime());
+      KillAll();
     }
   }
 
@@ -429,7 +451,7 @@ int Supervise(const SuperviseRequest& request, LaunchHistory* history) {
   pthread_sigmask(SIG_BLOCK, &handled, &before);
   std::signal(SIGPIPE, SIG_IGN);
   Supervisor supervisor(request);
-  const absl::Status status = supervisor.Run(before);
+  const absl::Status status = supervisor.Run(handled, before);
   if (history != nullptr) *history = supervisor.History();
   return status.ok() ? supervisor.Finish() : Fail(status);
 }
