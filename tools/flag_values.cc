@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -15,6 +16,14 @@
 
 namespace sluice {
 namespace {
+
+// No word of a command line has this character within it.
+constexpr char kMark = '\0';
+
+std::string RemoveMark(std::string& text) {
+  text = WithoutMarks(std::move(text));
+  return "";
+}
 
 std::string RefuseEmpty(std::string& text) {
   return text.empty() ? "the value is empty; give one, or leave the flag out" : "";
@@ -67,6 +76,20 @@ bool MayBeEmpty(const CLI::Option& option) {
 
 }  // namespace
 
+std::vector<std::string> MarkedWords(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    words.emplace_back(argv[i]);
+    if (absl::EndsWith(words.back(), "]")) words.back().push_back(kMark);
+  }
+  return words;
+}
+
+std::string WithoutMarks(std::string text) {
+  std::erase(text, kMark);
+  return text;
+}
+
 void CheckFlagValues(CLI::App& app) {
   for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
     if (option->get_type_size() == 0) continue;  // takes no value
@@ -75,6 +98,7 @@ void CheckFlagValues(CLI::App& app) {
     if (absl::StartsWith(type, "UINT")) CheckFirst(option, RefuseNoUnsigned);
     if (absl::StartsWith(type, "FLOAT")) CheckFirst(option, RefuseHexadecimal);
     if (!MayBeEmpty(*option)) CheckFirst(option, RefuseEmpty);
+    CheckFirst(option, RemoveMark);
   }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     CheckFlagValues(*command);

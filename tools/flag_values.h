@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_FLAG_VALUES_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +15,17 @@ class App;
 
 namespace sluice {
 
-// Adds checks to every flag of `app` and of its subcommands, before the checks that the flag has:
+// The words of a command line after the program's name, for CLI11's parse(), which takes them from the
+// last one to the first. CLI11 would take a word such as [a,b] of an option with several values for
+// a list, drop its brackets and split it at its commas; so a word that ends with a bracket gets a
+// mark behind it, which no word that was typed can have. CheckFlagValues() removes it from what
+// options are given.
+std::vector<std::string> MarkedWords(int argc, const char* const* argv);
+// `text`, an error or a word that was marked, without the mark.
+std::string WithoutMarks(std::string text);
+
+// Adds checks to every flag of `app` and of its subcommands, before the checks that the flag has;
+// what a flag is given is what was typed, letter for letter, also where it is of MarkedWords():
 // - an empty value is refused. It is mostly a variable of a script that was not set, and would pass
 //   for a flag that was not given: --secret-file "$UNSET" would train without a secret. Only texts
 //   for a model, and titles, may be empty.

@@ -101,10 +101,11 @@ int Run(int argc, char** argv) {
   sluice::AddManualCommand(app, &exit_code);
   sluice::CheckFlagValues(app);
   try {
-    app.parse(argc, argv);
+    app.parse(sluice::MarkedWords(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Ended(app.exit(error));  // --help, --version
-    return Failed(absl::InvalidArgumentError(sluice::ExplainUsageError(error, app)));
+    return Failed(
+        absl::InvalidArgumentError(sluice::WithoutMarks(sluice::ExplainUsageError(error, app))));
   }
   return Ended(exit_code);
 }

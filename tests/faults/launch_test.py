@@ -576,6 +576,13 @@ class LaunchTest(unittest.TestCase):
         run.process.stdout.close()  # nobody can read the rest, whatever is ignored
         self.assertEqual(run.process.wait(), 130)
 
+    def test_takes_the_words_of_train_letter_for_letter(self):
+        for words, wanted in ((['--data', '[a,b]'], "cannot open the data '[a,b]'"), (['--data=[]'], "cannot open the data '[]'")):
+            done = subprocess.run([OPTIONS.binary, 'launch', '--processes', '1', '--', 'train', *words],
+                                  capture_output=True, text=True, check=False, timeout=SILENCE)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(wanted, done.stderr)
+
     def test_ranks_do_not_outlive_their_supervisor(self):
         run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '100000', '--save', self.save])
         pids = []

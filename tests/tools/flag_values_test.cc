@@ -117,6 +117,20 @@ TEST(FlagValuesTest, NumbersAreDecimal) {
   EXPECT_EQ(shown["work"][0], 12 * (10 + 2));
 }
 
+// CLI11 takes them for a list where an option has several values.
+TEST(FlagValuesTest, WordsInBracketsStayLetterForLetter) {
+  for (const char* word : {"[a,b]", "[a]", "[]"}) {
+    EXPECT_THAT(RunSluice({"calibrate", word}).err, HasSubstr(absl::StrCat(word, ": ")));
+    EXPECT_THAT(RunSluice({"schedule", "compare", word, "-p", "2", "-m", "2"}).err,
+                HasSubstr(absl::StrCat("'", word, "'")));
+    EXPECT_THAT(RunSluice({"train", "--data", word}).err,
+                HasSubstr(absl::StrCat("cannot open the data '", word, "'")));
+    EXPECT_THAT(RunSluice({"launch", "--processes", "1", "--", "train", "--data", word}).err,
+                HasSubstr(absl::StrCat("cannot open the data '", word, "'")));
+    EXPECT_THAT(RunSluice({word}).err, HasSubstr(absl::StrCat("'", word, "' is no command")));
+  }
+}
+
 TEST(FlagValuesTest, ListsHaveNoEmptyItems) {
   constexpr char kShow[] = "schedule show 1f1b -m 4 ";
   for (const auto& [command, flag, values] :

@@ -176,6 +176,16 @@ TEST_F(TrainSettingsTest, PathsAreWhole) {
   EXPECT_THAT(Settings("out"), HasSubstr(absl::StrCat("data = \"", folder_ / "text", "\"\n")));
 }
 
+TEST_F(TrainSettingsTest, WordsInBracketsAreKeptLetterForLetter) {
+  fs::copy_file(folder_ / "text", folder_ / "[text]");
+  const ProcessResult run = Sluice(absl::StrCat("train --data ", folder_ / "[text]", " --save ",
+                                                folder_ / "[out]", WithTinyRun(" --steps 1")));
+  EXPECT_EQ(run.exit_code, kExitDone) << run.err;
+  EXPECT_THAT(Settings("[out]"),
+              AllOf(HasSubstr(absl::StrCat("data = \"", folder_ / "[text]", "\"\n")),
+                    HasSubstr(absl::StrCat("save = \"", folder_ / "[out]", "\"\n"))));
+}
+
 // Neither TOML nor YAML has such texts.
 TEST_F(TrainSettingsTest, WhatIsNotUtf8MustBeTypedAgain) {
   const std::string data = folder_ / "te\xffxt";

@@ -22,6 +22,7 @@
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/where_to_go_on.h"
 #include "schedules/generators/did_you_mean.h"
+#include "tools/flag_values.h"
 #include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
@@ -267,6 +268,7 @@ std::string FromRoot(const std::string& path) {
 std::vector<std::string> KeptValues(const CLI::Option& option) {
   std::vector<std::string> values = option.results();
   for (std::string& value : values) {
+    value = WithoutMarks(std::move(value));
     if (IsPath(KeyOf(option), value)) value = FromRoot(value);
   }
   return values;
