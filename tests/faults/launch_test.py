@@ -583,6 +583,18 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(wanted, done.stderr)
 
+    def test_json_may_be_said_to_be_true(self):
+        for said, wanted in (('--json=true', 1), ('--json=false', 0)):
+            command = [OPTIONS.binary, 'launch', '--processes', '1', '--', 'train', *MODEL, '--steps', '39', said]
+            events, kills = 0, 1
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                for line in process.stdout:
+                    events += '"event":"lost"' in line
+                    if kills and re.match(r' +5 +\d|{"step":5,', line):
+                        os.kill(children(process.pid)[0], signal.SIGKILL)
+                        kills = 0
+            self.assertEqual((process.wait(), events, kills), (0, wanted, 0))
+
     def test_ranks_do_not_outlive_their_supervisor(self):
         run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '100000', '--save', self.save])
         pids = []

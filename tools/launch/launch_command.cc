@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "comm/membership/core_set.h"
 #include "comm/tcp/greeting_proof.h"
 #include "tools/command.h"
@@ -52,6 +54,19 @@ bool AsksForHelp(const std::vector<std::string>& words) {
          });
 }
 
+// Whether --json is among the words, or --json=true, which `sluice train` takes for the same. The last
+// one counts.
+bool AsksForJson(const std::vector<std::string>& words) {
+  bool asks = false;
+  for (absl::string_view word : words) {
+    if (!absl::ConsumePrefix(&word, "--json")) continue;
+    if (word.empty()) asks = true;
+    // What is no truth value is refused by the processes.
+    if (absl::ConsumePrefix(&word, "=")) CLI::detail::lexical_cast(std::string(word), asks);
+  }
+  return asks;
+}
+
 absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   if (flags.command.front() != "train") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -82,8 +97,7 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
       absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(secret->data()), 12));
   request.arguments = {"sluice"};
   request.arguments.insert(request.arguments.end(), flags.command.begin(), flags.command.end());
-  request.json =
-      std::find(flags.command.begin(), flags.command.end(), "--json") != flags.command.end();
+  request.json = AsksForJson(flags.command);
   if (flags.picture.empty()) return Supervise(request);
   LaunchHistory history;
   const int exit_code = Supervise(request, &history);
