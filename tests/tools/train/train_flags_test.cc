@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "tools/train/settings/settings_flags.h"
 
 namespace sluice {
 namespace {
@@ -46,6 +48,18 @@ TEST(TrainFlags, RanksArePinnedUnlessOpenMpMayMoveItsThreads) {
     EXPECT_TRUE(Pins("--pin", bind)) << bind;
   }
   for (const char* bind : {"true", "false"}) EXPECT_FALSE(Pins("--no-pin", bind)) << bind;
+}
+
+// So that the run can be resumed from another folder.
+TEST(TrainFlags, PathsAreKeptWhole) {
+  CLI::App command;
+  TrainFlags parsed;
+  AddTrainFlags(command, &parsed);
+  command.parse("--data text --algorithms tuned.json");
+  const std::string text = SettingsText(command);
+  const std::string folder = std::filesystem::current_path().string();
+  EXPECT_NE(text.find("data = \"" + folder + "/text\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("algorithms = \"" + folder + "/tuned.json\"\n"), std::string::npos) << text;
 }
 
 }  // namespace

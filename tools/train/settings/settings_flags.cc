@@ -48,8 +48,8 @@ constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
 
 constexpr Keys kSavingKeys = {"save", "save-every", "keep", "log", "tensorboard"};
 
-constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init",       "adapter",
-                         "save", "plan",      "log",           "tensorboard"};
+constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init",        "adapter",
+                         "save", "plan",      "log",           "tensorboard", "algorithms"};
 
 // Flags that answer a question in another way than the typed one does, which goes before them.
 struct Alternatives {
