@@ -249,12 +249,14 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   }
   if (absl::Status status = CheckFlags(plan, *question); !status.ok()) return status;
   timetable.stages = StagesOf(plan);
-  if (!plan.stage_replicas.empty()) timetable.stage_members = plan.stage_replicas;
+  timetable.stage_members = plan.stage_replicas;
   question->data_parallel = plan.data_parallel;
   if (!plan.says_step()) return absl::OkStatus();
   timetable.schedule = plan.schedule;
   timetable.timetable = plan.timetable;
   timetable.chunks = plan.chunks;
+  // That of a file with settings may be for another schedule.
+  if (!question->given.contains("placement")) timetable.placement.clear();
   timetable.micro_batches = plan.micro_batches;
   question->zero = plan.zero;
   question->mirror = question->mirror || plan.mirror;

@@ -242,6 +242,48 @@ TEST_F(TrainSettingsTest, AConfigIsAsGoodAsFlags) {
   EXPECT_EQ(LastLine(read.out)["weights_hash"], typed["weights_hash"]);
 }
 
+// What a file says of the ranks gives way to what is typed, in whichever way that says it.
+TEST_F(TrainSettingsTest, TheTypedShapeOfTheRunGoesBeforeTheFiles) {
+  const std::string plan = folder_ / "plan.json";
+  const ProcessResult planned = Sluice(absl::StrCat(
+      "plan char-gpt --layers 2 --dim 16 --heads 2 --seq 16 --devices 2 --device h200 ",
+      "--micro-batch-size 2 --micro-batches 2 --dtype fp32 --format json -o ", plan));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  struct Case {
+    std::string file, typed;
+    int stages, ranks;
+  };
+  const std::string by_plan = "--plan " + plan;
+  const Case cases[] = {{"stage-replicas = '2,1'", by_plan, 2, 2},
+                        {"stages = 'auto'", by_plan, 2, 2},
+                        {"data-parallel = 'auto'", by_plan, 2, 2},
+                        {"stages = 1\ndata-parallel = 2", by_plan, 2, 2},
+                        {"schedule = 'auto'\nplacement = 'v'", by_plan, 2, 2},
+                        {"stages = 'auto'\ndata-parallel = 'auto'", "--partition 0-3", 1, 1},
+                        {"stages = 2\ndata-parallel = 2", "--partition 0-1,2-3", 2, 4},
+                        {"stages = 'auto'", "--stage-replicas 2,1", 2, 3},
+                        {"data-parallel = 2", "--stage-replicas 2,1", 2, 3},
+                        {"data-parallel = 'auto'", "--stage-replicas 2,1", 2, 3},
+                        {"stages = 2\npartition = '0-1,2-3'", "--data-parallel 2", 2, 4},
+                        {"stages = 1\npartition = '0-3'", "--data-parallel auto", 1, 1},
+                        {"stage-replicas = '2,1'", "--data-parallel auto", 1, 1},
+                        {"stage-replicas = '2,1'", "--data-parallel 2", 1, 2},
+                        {"stage-replicas = '2,1'", "--data-parallel 1", 2, 3}};
+  for (const Case& one : cases) {
+    // The commands end at once; before them the run says what it is.
+    const ProcessResult run = Sluice(absl::StrCat(
+        "train --commands --layers 2 --dim 16 --heads 2 --seq 16 --micro-batch-size 2 --no-pin ",
+        "--micro-batches 2 --data ", folder_ / "text", " ", one.typed, " --config ",
+        Write(one.file)));
+    EXPECT_EQ(run.exit_code, kExitDone) << one.file << " " << one.typed << run.err;
+    const Json ready = Json::parse(run.out.substr(0, run.out.find('\n')), nullptr, false);
+    const std::string partition = ready.value("partition", "");
+    EXPECT_EQ(1 + std::count(partition.begin(), partition.end(), ','), one.stages)
+        << one.file << " " << one.typed << run.out;
+    EXPECT_EQ(ready.value("ranks", 0), one.ranks) << one.file << " " << one.typed;
+  }
+}
+
 TEST_F(TrainSettingsTest, PlanTakesAConfigToo) {
   const ProcessResult typed =
       Sluice("plan char-gpt --devices 2 --device h200 --micro-batches 4 --schedule 1f1b");
@@ -251,6 +293,11 @@ TEST_F(TrainSettingsTest, PlanTakesAConfigToo) {
   const ProcessResult read = Sluice("plan --micro-batches 4 --config " + file);
   EXPECT_EQ(read.exit_code, kExitDone) << read.err;
   EXPECT_EQ(read.out, typed.out);
+  EXPECT_THAT(
+      Sluice("plan char-gpt --json --devices 4 --device h200 --data-parallel auto --config " +
+             Write("partition = '0-2,3-7'"))
+          .out,
+      HasSubstr("\"partition\": \"0-2,3-7\""));
   EXPECT_THAT(Sluice("plan --config " + Write("devics = 2")).err,
               HasSubstr("'devics' is no flag of 'sluice plan', but 'devices' is"));
 }

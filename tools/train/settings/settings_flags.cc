@@ -55,28 +55,43 @@ constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init",        "a
 struct Alternatives {
   absl::string_view typed;
   Keys left_out;
+  // Only where the typed one is this; unless it is; only where the one that is left out is this.
+  absl::string_view only_typed = "", unless_typed = "", only_left_out = "";
+  bool only_of_train = false;
 };
 constexpr Keys kForStages = {"partition", "plan", "stage-replicas"};
 constexpr Keys kForDataParallel = {"plan"};
+constexpr Keys kForReplicas = {"stage-replicas"};
 constexpr Keys kForPartition = {"plan"};
-constexpr Keys kForPlan = {"partition"};
-constexpr Keys kForStageReplicas = {"stages", "partition", "plan"};
+constexpr Keys kForPlan = {"partition", "stages", "data-parallel", "stage-replicas"};
+constexpr Keys kForStageReplicas = {"stages", "partition", "plan", "data-parallel"};
+// What says which work each rank has, and what asks for it. `sluice plan` takes both: auto says how
+// often there is a partition there.
+constexpr Keys kSaysWork = {"partition"};
+constexpr Keys kAsksForWork = {"stages", "data-parallel"};
 constexpr Keys kForLora = {"adapter"};
 constexpr Keys kForAdapter = {"lora"};
 constexpr Keys kForResume = {"resume-or-start"};
 constexpr Keys kForResumeOrStart = {"resume"};
 constexpr Keys kForSave = {"no-save"};
-constexpr std::array<Alternatives, 11> kAlternatives = {{{"stages", kForStages},
-                                                         {"data-parallel", kForDataParallel},
-                                                         {"partition", kForPartition},
-                                                         {"plan", kForPlan},
-                                                         {"stage-replicas", kForStageReplicas},
-                                                         {"lora", kForLora},
-                                                         {"adapter", kForAdapter},
-                                                         {"resume", kForResume},
-                                                         {"resume-or-start", kForResumeOrStart},
-                                                         {"save", kForSave},
-                                                         {"no-save", kSavingKeys}}};
+constexpr std::array<Alternatives, 14> kAlternatives = {
+    {{.typed = "stages", .left_out = kForStages},
+     {.typed = "data-parallel", .left_out = kForDataParallel},
+     {.typed = "data-parallel", .left_out = kForReplicas, .unless_typed = "1"},
+     {.typed = "data-parallel", .left_out = kSaysWork, .only_typed = "auto", .only_of_train = true},
+     {.typed = "partition", .left_out = kForPartition},
+     {.typed = "partition",
+      .left_out = kAsksForWork,
+      .only_left_out = "auto",
+      .only_of_train = true},
+     {.typed = "plan", .left_out = kForPlan},
+     {.typed = "stage-replicas", .left_out = kForStageReplicas},
+     {.typed = "lora", .left_out = kForLora},
+     {.typed = "adapter", .left_out = kForAdapter},
+     {.typed = "resume", .left_out = kForResume},
+     {.typed = "resume-or-start", .left_out = kForResumeOrStart},
+     {.typed = "save", .left_out = kForSave},
+     {.typed = "no-save", .left_out = kSavingKeys}}};
 
 bool IsIn(absl::string_view key, const Keys& keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -131,17 +146,37 @@ void Give(const Setting& setting, CLI::Option* option) {
   }
 }
 
+// Whether the option was given, and not to say that it is not meant: --no-save=false.
+bool IsMeant(const CLI::Option& option) {
+  return option.count() > 0 && (TakesValue(option) || option.as<bool>());
+}
+
+// The rows of which something typed answers the question.
+std::vector<Alternatives> AnsweredBy(const CLI::App& command) {
+  std::vector<Alternatives> answered;
+  for (const Alternatives& row : kAlternatives) {
+    const CLI::Option* typed = command.get_option_no_throw(absl::StrCat("--", row.typed));
+    if (typed == nullptr || !IsMeant(*typed)) continue;
+    if (row.only_of_train && command.get_name() != "train") continue;
+    const std::string& value = typed->results().back();
+    const bool is_it = row.only_typed.empty() || row.only_typed == value;
+    if (is_it && row.unless_typed != value) answered.push_back(row);
+  }
+  return answered;
+}
+
 [[noreturn]] void Refuse(const std::string& what) { throw CLI::ValidationError(what); }
 
 // Gives `command` those of the settings that say what nothing typed does. Throws what CLI11 reports.
 void TakeSettings(CLI::App& command, const std::string& path,
                   const std::vector<Setting>& settings) {
-  std::set<absl::string_view> left_out;
-  for (const Alternatives& row : kAlternatives) {
-    const CLI::Option* typed = command.get_option_no_throw(absl::StrCat("--", row.typed));
-    if (typed != nullptr && typed->count() > 0)
-      left_out.insert(row.left_out.begin(), row.left_out.end());
-  }
+  const std::vector<Alternatives> answered = AnsweredBy(command);
+  const auto is_answered = [&answered](absl::string_view key, const Setting& setting) {
+    return std::any_of(answered.begin(), answered.end(), [&](const Alternatives& row) {
+      return IsIn(key, row.left_out) &&
+             (row.only_left_out.empty() || row.only_left_out == setting.values.front());
+    });
+  };
   std::vector<std::pair<const Setting*, CLI::Option*>> taken;
   for (const Setting& setting : settings) {
     const std::string place = absl::StrCat(PlaceOf(path, setting), ": ");
@@ -155,7 +190,7 @@ void TakeSettings(CLI::App& command, const std::string& path,
       if (same != option) continue;
       Refuse(absl::StrCat(place, "'", setting.key, "' says again what '", other->key, "' says"));
     }
-    if (option->count() > 0 || left_out.count(KeyOf(*option)) > 0) continue;
+    if (option->count() > 0 || is_answered(KeyOf(*option), setting)) continue;
     Give(setting, option);
     taken.emplace_back(&setting, option);
   }
