@@ -264,11 +264,9 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
   group.Add("--save", options.saving.directory,
             "Directory for the checkpoints of this run, and for its flags in run.toml. If it has "
             "checkpoints of another run, --resume or --overwrite is needed");
-  group
-      .AddFlag("--overwrite", flags->question.overwrite,
-               "Replace another run's checkpoints in --save, once the first one of this run is "
-               "saved")
-      ->needs("--save");
+  group.AddFlag("--overwrite", flags->question.overwrite,
+                "Replace another run's checkpoints in --save, once the first one of this run is "
+                "saved");
   group
       .Add("--save-every", options.saving.every,
            "Steps between checkpoints (default: only at the end)")
@@ -292,8 +290,7 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
            "The same, but begin a new run, which saves there, where that directory has no "
            "checkpoint yet; --init is for the new run")
       ->excludes("--resume");
-  group.AddFlag("--no-save", flags->no_save, "Save nothing, whatever run.toml says")
-      ->excludes("--save");
+  group.AddFlag("--no-save", flags->no_save, "Save nothing, whatever run.toml says");
   group.Add("--log", flags->question.log,
             "File for a line per step and evaluation: .jsonl, with the objects of --json, or .csv. "
             "A run that is resumed appends to it");
@@ -377,6 +374,18 @@ Validation ParseValidation(const std::string& text) {
   return validation;
 }
 
+// Of flags that may say that they are not meant: --no-save=false, or overwrite = false in a file.
+absl::Status CheckSaving(const TrainFlags& flags) {
+  const bool saves = !flags.question.options.saving.directory.empty();
+  if (flags.no_save && saves) {
+    return absl::InvalidArgumentError(
+        "--save says where checkpoints go, and --no-save that there are none; give one of them");
+  }
+  if (flags.question.overwrite && !saves)
+    return absl::InvalidArgumentError("--overwrite requires --save");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> ParseKeep(const std::string& text) {
   int keep = 0;
   if (text == "all") return std::numeric_limits<int>::max();
@@ -433,8 +442,11 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   TrainOptions& options = question.options;
   TakeHyperParameters(flags, &options.training);
   std::optional<int> data_parallel;
-  absl::Status status = TakeCount("--stages", flags.stages, &question.timetable.stages,
-                                  &question.timetable.auto_stages);
+  absl::Status status = CheckSaving(flags);
+  if (status.ok()) {
+    status = TakeCount("--stages", flags.stages, &question.timetable.stages,
+                       &question.timetable.auto_stages);
+  }
   if (status.ok()) {
     status = TakeCount("--data-parallel", flags.data_parallel, &data_parallel,
                        &question.auto_data_parallel);

@@ -37,7 +37,7 @@ struct TrainFlags {
   std::string trace_steps;  // "10-20"
   std::string resume_or_start;
   std::optional<bool> pin;
-  bool no_save = false;  // its presence alone counts: no --save is taken from a file
+  bool no_save = false;  // no --save is taken from a file
   WorldFlags world;
 };
 

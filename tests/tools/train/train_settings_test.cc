@@ -242,6 +242,34 @@ TEST_F(TrainSettingsTest, AConfigIsAsGoodAsFlags) {
   EXPECT_EQ(LastLine(read.out)["weights_hash"], typed["weights_hash"]);
 }
 
+// A flag that takes no value may be given to say that it is not meant.
+TEST_F(TrainSettingsTest, WhatAFlagSaysCountsNotThatItIsThere) {
+  const std::string out = folder_ / "out", other = folder_ / "other";
+  const std::vector<std::string> whole = Interrupted("out");
+  const ProcessResult resumed = Sluice(absl::StrCat("train --json --no-save=false --resume ", out));
+  EXPECT_EQ(BitsOf(resumed), whole) << resumed.err;
+  EXPECT_TRUE(fs::exists(out + "/step-00000006"));
+
+  const std::string run =
+      absl::StrCat("train --data ", folder_ / "text", WithTinyRun(" --steps 1"), " --config ");
+  const auto saves = [&](const std::string& text, const std::string& typed) {
+    fs::remove_all(other);
+    const ProcessResult result = Sluice(absl::StrCat(run, Write(text), typed));
+    EXPECT_EQ(result.exit_code, kExitDone) << text << typed << result.err;
+    return fs::exists(other);
+  };
+  const std::string save = absl::StrCat("save = '", other, "'\n");
+  EXPECT_TRUE(saves(save + "no-save = false\n", ""));
+  EXPECT_TRUE(saves(save + "overwrite = true\n", " --no-save=false"));
+  EXPECT_FALSE(saves(save + "overwrite = true\n", " --no-save"));
+  EXPECT_FALSE(saves("overwrite = false\n", ""));
+  EXPECT_TRUE(saves("no-save = true\n", " --save " + other));
+  EXPECT_THAT(Sluice(run + Write("overwrite = true\n")).err,
+              HasSubstr("--overwrite requires --save"));
+  EXPECT_THAT(Sluice(run + Write(save + "no-save = true\n")).err,
+              HasSubstr("--save says where checkpoints go, and --no-save that there are none"));
+}
+
 // What a file says of the ranks gives way to what is typed, in whichever way that says it.
 TEST_F(TrainSettingsTest, TheTypedShapeOfTheRunGoesBeforeTheFiles) {
   const std::string plan = folder_ / "plan.json";

@@ -46,7 +46,7 @@ constexpr Keys kNotKept = {"resume",      "resume-or-start", "no-save", "overwri
 constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
                                 "momentum", "warmup", "lr-schedule"};
 
-constexpr Keys kSavingKeys = {"save", "save-every", "keep", "log", "tensorboard"};
+constexpr Keys kSavingKeys = {"save", "overwrite", "save-every", "keep", "log", "tensorboard"};
 
 constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init",        "adapter",
                          "save", "plan",      "log",           "tensorboard", "algorithms"};
@@ -233,7 +233,7 @@ RunFolder FindRunFolder(const std::string& path) {
 // Has the run go on saving to the directory that it goes on from.
 void SaveTo(CLI::App& command, const std::string& directory) {
   CLI::Option* const save = command.get_option("--save");
-  if (save->count() > 0 || command.get_option("--no-save")->count() > 0) return;
+  if (save->count() > 0 || IsMeant(*command.get_option("--no-save"))) return;
   save->add_result(directory);
   save->run_callback();
 }
