@@ -157,7 +157,7 @@ absl::StatusOr<PipelinePrograms> CompilePrograms(const RunPlan& plan, const Time
   return CompileTogether(request, plan.ranks(), for_each);
 }
 
-// A step's updates must end with it.
+// A step's updates must end with it, and each copy of the model must have a part in it.
 absl::Status CheckSteps(const RunPlan& plan) {
   const int micro_batches = plan.lowered.micro_batches;
   const int step = plan.step_micro_batches();
@@ -166,6 +166,13 @@ absl::Status CheckSteps(const RunPlan& plan) {
         absl::StrCat("schedule '", plan.lowered.name, "' has ", micro_batches,
                      " micro-batches and changes the weights every ", plan.update_micro_batches(),
                      "; steps of ", step, " do not fit"));
+  }
+  if (const int copies = plan.lowered.placement.copies(); step < copies) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", plan.lowered.name, "' has ", copies,
+        " copies of the model and needs at least ", copies, " micro-batches per step, not ", step,
+        ": each copy trains on some of them; give more (--micro-batches), or take another "
+        "schedule"));
   }
   if (plan.asynchronous() && !TiedPairs(plan).empty()) {
     return absl::InvalidArgumentError(absl::StrCat(

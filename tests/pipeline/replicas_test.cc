@@ -382,6 +382,14 @@ TEST(BadReplicas, AreRefusedWithAReason) {
               HasSubstr("without a flush, at which ranks could agree"));
 }
 
+// A copy without a micro-batch would have no gradients of its own to give to the other one.
+TEST(TwoCopies, HaveAMicroBatchEach) {
+  const SmallRun run{.schedule = "chimera", .chunks = 2, .micro_batches = 1};
+  EXPECT_THAT(ErrorOf(run), HasSubstr("schedule 'chimera' has 2 copies of the model and needs at "
+                                      "least 2 micro-batches per step, not 1"));
+  MakePlan({.schedule = "chimera", .chunks = 2, .micro_batches = 2});
+}
+
 // Nothing is divided where there is only one replica.
 TEST(Zero, IsNothingForOneReplica) {
   const RunPlan plain = MakePlan({.model = "wide"});

@@ -84,6 +84,7 @@ TEST_F(TrainCommandTest, ReplicasThatDoNotFitAreRefused) {
         Refusal{"--data-parallel 2 --zero 2 --sum-groups 2", "ZeRO 2 would save nothing"},
         Refusal{"--data-parallel 2 --zero 1 --mirror", "--mirror: with ZeRO 1 each replica"},
         Refusal{"--data-parallel 2 --schedule chimera --stages 2", "two copies of the model"},
+        Refusal{"--schedule chimera --stages 2 --micro-batches 1", "at least 2 micro-batches"},
         Refusal{"--data-parallel 2 --schedule pipedream --stages 2", "without a flush"}}) {
     const ProcessResult refused = Run(refusal.flags);
     EXPECT_EQ(refused.exit_code, kExitBadInput) << refusal.flags;
