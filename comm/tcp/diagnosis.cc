@@ -1,5 +1,6 @@
 #include "comm/tcp/diagnosis.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace {
 // machine may delay one.
 constexpr int kSuspected = 2;
 constexpr int kLost = 3;
+constexpr absl::Duration kLongestHeartbeat = absl::Seconds(1);
+constexpr absl::Duration kShortestHeartbeat = absl::Milliseconds(1);
 
 std::string Milliseconds(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
@@ -99,6 +102,12 @@ class Diagnosis {
 };
 
 }  // namespace
+
+absl::Duration HeartbeatFor(absl::Duration timeout) {
+  // What is heard of a rank may be one heartbeat old when it falls silent, and what another rank
+  // says of its silence one more.
+  return std::clamp(timeout / (kLost + 2), kShortestHeartbeat, kLongestHeartbeat);
+}
 
 PeerHealth DescribeLate(int self, int late, absl::Span<const RankHealth> ranks,
                         absl::Duration heartbeat) {

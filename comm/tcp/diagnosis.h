@@ -19,6 +19,11 @@ struct RankHealth {
   absl::Duration awaited_silence;
 };
 
+// The time between two signs of life for ranks that wait for each other for `timeout` at most: a
+// second, or less where a rank that is silent would not be known in time. All ranks must have the
+// same.
+absl::Duration HeartbeatFor(absl::Duration timeout);
+
 // Why a message from or to rank `late` may not have come in time, for an error of rank `self`, and
 // which rank is probably lost: the first silent one that it names, else `late`. `ranks`: all of
 // them, by rank; that of `self` is not used. `heartbeat`: the time between two signs of life of a

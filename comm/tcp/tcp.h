@@ -18,7 +18,7 @@ struct TcpOptions {
   absl::Duration timeout = absl::Seconds(30);   // for all ranks to meet
   size_t capacity = 1024;                       // messages outstanding on an edge
   absl::Duration spin = absl::ZeroDuration();   // how long a wait spins before it sleeps
-  absl::Duration heartbeat = absl::Seconds(1);  // between two signs of life
+  absl::Duration heartbeat = absl::Seconds(1);  // between two signs of life (HeartbeatFor)
   absl::Duration shutdown_timeout =
       absl::Milliseconds(2000);  // for peers to hear that this rank shuts down
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/tcp/diagnosis.h"
 #include "comm/where.h"
 #include "models/device/host_limits.h"
 #include "models/files/positioned_file.h"
@@ -152,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
   if (!secret.ok()) return secret.status();
   options.secret = *std::move(secret);
   options.timeout = timeout;
+  options.heartbeat = HeartbeatFor(timeout);
   options.capacity = capacity;
   options.spin = spin;
   return OpenTcp(choice.launch, options);

@@ -1,6 +1,7 @@
 // Which rank an error names when a message is late, from what each rank knows of the others.
 #include "comm/tcp/diagnosis.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,6 +27,31 @@ PeerHealth HealthOf(int late, const std::vector<RankHealth>& others) {
 
 std::string Describe(int late, const std::vector<RankHealth>& others) {
   return HealthOf(late, others).words;
+}
+
+// However short the timeout is, the rank that was cut off when the others began to wait is named, and
+// not the healthy one that waits for it.
+TEST(HeartbeatFor, LetsASilentRankBeKnownByTheTimeout) {
+  for (const int milliseconds : {20, 300, 1000, 1999, 30'000}) {
+    const absl::Duration timeout = absl::Milliseconds(milliseconds);
+    const absl::Duration heartbeat = HeartbeatFor(timeout);
+    EXPECT_LE(heartbeat, absl::Seconds(1));
+    for (const bool heard_here : {false, true}) {
+      RankHealth cut;
+      cut.silence = heard_here ? heartbeat : timeout - heartbeat;
+      const RankHealth healthy = {
+          .silence = heartbeat, .awaits = 1, .awaited_silence = timeout - 2 * heartbeat};
+      const PeerHealth health = DescribeLate(0, 2, {RankHealth(), cut, healthy}, heartbeat);
+      EXPECT_EQ(health.suspect, 1) << timeout << health.words;
+      EXPECT_THAT(health.words, testing::HasSubstr("it is stopped or cut off")) << timeout;
+    }
+  }
+}
+
+TEST(HeartbeatFor, IsNeverNothingAndUsuallyASecond) {
+  EXPECT_GT(HeartbeatFor(absl::ZeroDuration()), absl::ZeroDuration());
+  for (const absl::Duration usual : {absl::Seconds(5), absl::Seconds(30), absl::InfiniteDuration()})
+    EXPECT_EQ(HeartbeatFor(usual), absl::Seconds(1));
 }
 
 TEST(DescribeLate, ARankThatIsBusy) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/tcp/diagnosis.h"
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
 #include "models/device/out_of_memory.h"
@@ -152,6 +153,7 @@ class MemberTrainer {
     TcpOptions options;
     options.capacity = std::max(EdgeCapacity(*compiled_.plan), kCapacityToGive);
     options.timeout = std::min(patience_, question_.options.watching.timeout);
+    options.heartbeat = HeartbeatFor(question_.options.watching.timeout);
     options.spin = sound_.count() > 2 ? kSpin : absl::ZeroDuration();
     absl::StatusOr<std::unique_ptr<Communicator>> all = member_.Meet(place, place.size, options);
     if (!all.ok()) {
