@@ -76,6 +76,16 @@ class Joiner {
     if (absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status)) {
       return AtHost(status);
     }
+    // Nothing was said that is not rank 0's, and the system accepts connections for a process that
+    // stands still.
+    if (absl::IsDeadlineExceeded(status)) {
+      return OutOfTime(absl::DeadlineExceededError(absl::StrCat(
+          "rank ", context_.launch.rank, " reached ", context_.MeetingPlace(),
+          ", where connections are accepted, but was not answered within ",
+          absl::FormatDuration(context_.timeout),
+          ": rank 0 is stopped or hangs, or another program listens there (then choose another ",
+          "port, --master-port)")));
+    }
     return absl::InvalidArgumentError(absl::StrCat("what listens at ", context_.MeetingPlace(),
                                                    " is not rank 0 of sluice (", status.message(),
                                                    "); choose another port (--master-port)"));

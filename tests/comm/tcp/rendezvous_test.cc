@@ -261,6 +261,18 @@ TEST(Rendezvous, RankZeroThatDoesNotListen) {
               AllOf(HasSubstr("rank 1"), HasSubstr(absl::StrCat(":", port)), HasSubstr("refused")));
 }
 
+// The system accepts connections for a process that is stopped.
+TEST(Rendezvous, RankZeroThatIsStopped) {
+  const absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
+  const int port = LocalEndpoint(*listener)->port;
+  const Launch launch{.rank = 1, .size = 2, .address = "127.0.0.1", .port = port};
+  const absl::Status status = MeetRanks(launch, "secret", absl::Milliseconds(200), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Text(status),
+              AllOf(HasSubstr("rank 1"), HasSubstr(absl::StrCat("127.0.0.1:", port)),
+                    HasSubstr("200ms"), HasSubstr("stopped"), HasSubstr("another program")));
+}
+
 TEST(Rendezvous, APortThatIsTaken) {
   const absl::StatusOr<Descriptor> taken = ListenOn(Endpoint::Loopback(0));
   Launch launch;
