@@ -156,10 +156,10 @@ class TcpCommunicator : public WireCommunicator {
   }
 
   void TellFailure() {
-    told_ = true;
     const absl::Status status = queue().failure();
     ForEachPeer([&status](TcpPeer& peer) { peer.Fail(status); });
     queue().ReleaseMemory();
+    told_ = true;  // only now: where memory runs out on the way, the next attempt tells it
     if (shutting_down_)
       shutdown_deadline_ = std::min(shutdown_deadline_, Instant::Now() + kAbortGrace);
   }

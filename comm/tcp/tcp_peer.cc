@@ -69,6 +69,8 @@ void TcpPeer::Take(const Post& post) {
 
 void TcpPeer::QueueControl(const Frame& frame, absl::string_view body) {
   if (!control_open_) return;
+  // A frame whose body finds no memory must not be sent: what follows would be taken for its body.
+  control_out_.reserve(control_out_.size() + sizeof(frame) + body.size());
   control_out_.append(reinterpret_cast<const char*>(&frame), sizeof(frame));
   absl::StrAppend(&control_out_, body);
 }
