@@ -52,12 +52,6 @@ absl::StatusOr<std::unique_ptr<Member>> Member::Open(const Environment& environm
         kPlaceVariable, "=", *place, " is not the place of a process; only 'sluice launch' sets ",
         "this variable: unset it"));
   }
-  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
-  if (!listener.ok()) return listener.status();
-  const absl::StatusOr<Endpoint> here = LocalEndpoint(*listener);
-  if (!here.ok()) return here.status();
-  member->listener_ = *std::move(listener);
-  member->port_ = here->port;
   absl::Status started = StartThread(
       "starting the one that listens to the supervisor", [m = member.get()] { m->Listen(); },
       &member->thread_);
@@ -133,6 +127,11 @@ absl::StatusOr<MemberMessage> Member::Await() {
 }
 
 absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
+  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
+  if (!listener.ok()) return listener.status();
+  const absl::StatusOr<Endpoint> here = LocalEndpoint(*listener);
+  if (!here.ok()) return here.status();
+  listener_ = *std::move(listener);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     generation_ = 0;
@@ -140,7 +139,7 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
     regroup_.store(false);
   }
   absl::Status told = Tell({.kind = MemberMessage::Kind::kWaiting,
-                            .port = port_,
+                            .port = here->port,
                             .held_rank = candidate.held_rank,
                             .missing = candidate.missing,
                             .spare = candidate.spare ? 1 : 0,
@@ -152,6 +151,7 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
   if (answer->kind == MemberMessage::Kind::kOver) {
     return absl::CancelledError("the run is over: its supervisor (sluice launch) has ended it");
   }
+  if (answer->rank != 0) listener_.Close();
   return GroupPlace{.generation = answer->generation,
                     .rank = answer->rank,
                     .size = answer->size,
@@ -211,6 +211,7 @@ void Member::TellBegan(int64_t step, int stages, int replicas, absl::string_view
   message.replicas = replicas;
   message.SetText(absl::StrCat(partition, "\n", why));
   (void)Tell(message);
+  listener_.Close();
 }
 
 void Member::TellResult(uint64_t weights_hash) {

@@ -65,14 +65,15 @@ class Member {
                                                       std::atomic<bool>* stop);
   ~Member();
 
-  // Waits for a place in the next group. Cancelled where there will be no group, Unavailable where the
-  // supervisor is gone.
+  // Waits for a place in the next group, while a port is open at which its ranks can meet.
+  // Cancelled where there will be no group, Unavailable where the supervisor is gone; where no port
+  // can be had, errors are ListenOn's.
   absl::StatusOr<GroupPlace> Join(const Candidate& candidate);
   // Waits until all of the group are as ready as this process. `cores`: those that it will have to
   // itself; none: it shares cores with others. Aborted where one was lost before.
   absl::Status Prepared(const CoreSet& cores = {});
-  // Connects all of the group (Prepared), or its first `size` ranks once they have become fewer. Errors
-  // are OpenTcp's.
+  // Connects all of the group (Prepared), or its first `size` ranks once they have become fewer;
+  // not after TellBegan. Errors are OpenTcp's.
   absl::StatusOr<std::unique_ptr<Communicator>> Meet(const GroupPlace& place, int size,
                                                      TcpOptions options);
 
@@ -100,7 +101,7 @@ class Member {
   // theirs. InvalidArgument where one of the two is too long.
   absl::Status AskToReplan(absl::string_view work, const std::vector<int>& order);
   // Rank 0's: its group trains, after so many steps, in so many stages with these layers; `why` they
-  // are not those of the group before.
+  // are not those of the group before. Nobody meets it any more: its port closes.
   void TellBegan(int64_t step, int stages, int replicas, absl::string_view partition,
                  absl::string_view why);
   // Rank 0's: the run is done, with weights of this hash.
@@ -122,8 +123,9 @@ class Member {
   Descriptor output_;
   const std::atomic<bool>& leave_;
   std::atomic<bool>& stop_;
-  Descriptor listener_;  // where this process would be rank 0
-  int port_ = 0;
+  // Where others meet this process if it is rank 0. The thread that listens to the supervisor does
+  // not use it.
+  Descriptor listener_;
   int place_ = 0;
   std::atomic<bool> regroup_{false};
   std::atomic<bool> ends_{false};
