@@ -198,9 +198,40 @@ TEST(ChatTemplate, LongExpressionsAreRefused) {
 
 TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
   EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
-  EXPECT_THAT(Render("{% set x = {'\x01namespace': 7} %}{{ x.y }}"), HasSubstr("wrong key"));
   EXPECT_THAT(Render("{{ {1: 'a'} }}"), HasSubstr("a key of a dictionary that is no text"));
   EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "['\xEF\xBF\xBD']");
+}
+
+// Whatever a key of theirs is called.
+TEST(ChatTemplate, DataAreNoNamespaces) {
+  EXPECT_EQ(Render("{% set x = {'\x01namespace': 7} %}{{ x.y }}{{ x }}", {}),
+            "{'\\x01namespace': 7}");
+  for (const Json& value : {Json(5'000'000), Json(0), Json("x"), Json(-1), Json()}) {
+    const Json fields = {{"role", "user"}, {"content", "a"}, {"\x01namespace", value}};
+    EXPECT_EQ(Render("{% set ns = namespace(content='b', role='c') %}{% set ns.content = 'd' %}"
+                     "{% for m in messages %}{{ m.role ~ m['content'] ~ m|length }}"
+                     "{{ m.get('content') ~ (m is mapping) }}{% endfor %}{{ ns.content }}",
+                     {{"user", "a", fields}}),
+              "usera3aTrued")
+        << value;
+    EXPECT_THAT(Render("{% for m in messages %}{% set m.content = 1 %}{% endfor %}",
+                       {{"user", "a", fields}}),
+                HasSubstr("'m' is no namespace"))
+        << value;
+  }
+}
+
+TEST(ChatTemplate, ANamespaceIsNoTextAndNoJson) {
+  for (const char* use : {"{{ ns }}", "{{ ns ~ '' }}", "{{ ns + 'a' }}"}) {
+    EXPECT_THAT(Render(absl::StrCat("{% set ns = namespace(a=1) %}", use), {}),
+                HasSubstr("cannot take a namespace"))
+        << use;
+  }
+  EXPECT_THAT(Render("{% for x in namespace(a=1) %}{% endfor %}"), HasSubstr("cannot go over"));
+  EXPECT_EQ(Render("{% set a = namespace() %}{% set b = namespace() %}{{ a == a }}{{ a == b }}"
+                   "{{ 1 if a else 2 }}",
+                   {}),
+            "TrueFalse1");
 }
 
 // What Python writes for a list or a dictionary, whose keys stay in their order.

@@ -26,8 +26,10 @@ absl::Status Unsupported(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is not supported"));
 }
 absl::Status WrongType(absl::string_view what, const Value& value) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " cannot take ", value.is_discarded() ? "undefined" : ShowJson(value)));
+  const std::string shown = value.is_discarded() ? "undefined"
+                            : value.is_binary()  ? "a namespace"
+                                                 : ShowJson(value);
+  return absl::InvalidArgumentError(absl::StrCat(what, " cannot take ", shown));
 }
 
 // Python's str.isspace beyond ASCII, in UTF-8.
@@ -344,6 +346,7 @@ std::string TextOf(const Value& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return FloatText(value.get<double>());
+  if (value.is_binary()) return "<Namespace>";
   return value.is_structured() ? ReprOf(value) : JsonText(value);
 }
 
@@ -404,6 +407,9 @@ absl::StatusOr<Value> Method(const std::string& name, const Value& value, const 
 }
 
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right) {
+  if (op == "~" && (left.is_binary() || right.is_binary())) {
+    return WrongType("'~'", left.is_binary() ? left : right);
+  }
   if (op == "~") return Value(TextOf(left) + TextOf(right));
   if (op == "==") return Value(IsEqual(left, right));
   if (op == "!=") return Value(!IsEqual(left, right));

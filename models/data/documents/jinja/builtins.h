@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 
 // What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of
-// a dictionary in their order; one that is not defined is `Undefined()`. InvalidArgument says what
-// is not supported, or wrong.
+// a dictionary in their order; one that is not defined is `Undefined()`, and a binary one is a
+// namespace (environment.h). InvalidArgument says what is not supported, or wrong.
 namespace sluice::jinja {
 
 using Value = nlohmann::ordered_json;

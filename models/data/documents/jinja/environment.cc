@@ -77,6 +77,14 @@ absl::Status Assign(Value value, Value& name, Environment& environment) {
   return status;
 }
 
+Value NamespaceAt(size_t place) { return Value::binary({}, place); }
+
+std::optional<size_t> PlaceOfNamespace(const Value& value, const Environment& environment) {
+  if (!value.is_binary() || !value.get_binary().has_subtype()) return std::nullopt;
+  const auto place = static_cast<size_t>(value.get_binary().subtype());
+  return place < environment.namespaces.size() ? std::optional(place) : std::nullopt;
+}
+
 absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment) {
   for (const Statement& statement : statements) {
     if (environment.control != LoopControl::kNone) return absl::OkStatus();

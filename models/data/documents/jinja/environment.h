@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ struct Environment {
   RenderLimits limits;
   std::vector<std::map<std::string, Value>> scopes;
   std::map<std::string, Macro> macros;
-  std::vector<Value> namespaces;  // a value that is one: {kNamespace: its place here}
+  std::vector<Value> namespaces;  // the fields of each; NamespaceAt(its place here) is its value
   Rendered out;
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
@@ -88,8 +89,11 @@ inline constexpr int64_t kWorkOfCall = 16;
 // Moves `value` to what has a name, and counts what all names hold.
 absl::Status Assign(Value value, Value& name, Environment& environment);
 
-// No key of a dictionary is this one.
-inline constexpr char kNamespace[] = "\x01namespace";
+// The value that is the namespace at a place of Environment::namespaces: of a type of which no data
+// are, as no text of JSON has it.
+Value NamespaceAt(size_t place);
+// That place, or nothing where `value` is no namespace of this run.
+std::optional<size_t> PlaceOfNamespace(const Value& value, const Environment& environment);
 
 // Runs one statement after another, until one fails or ends the body of a loop.
 absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment);

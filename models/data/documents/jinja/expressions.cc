@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -48,8 +49,8 @@ absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
 
 // A namespace's values, or the value itself.
 const Value& Resolve(const Value& value, const Environment& env) {
-  if (!value.is_object() || !value.contains(kNamespace)) return value;
-  return env.namespaces[value.at(kNamespace).get<size_t>()];
+  const std::optional<size_t> place = PlaceOfNamespace(value, env);
+  return place ? env.namespaces[*place] : value;
 }
 
 // What a filter or a method does with a value; those named here look at no element of a list.
@@ -145,7 +146,7 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
       if (!status.ok()) return status;
     }
     env.namespaces.push_back(std::move(made));
-    return Value{{kNamespace, env.namespaces.size() - 1}};
+    return NamespaceAt(env.namespaces.size() - 1);
   }
   if (name == "range" && !values->empty()) {
     constexpr int64_t kMost = 1'000'000;
@@ -527,9 +528,7 @@ class ExpressionParser {
           return absl::InvalidArgumentError(
               "a key of a dictionary that is no text is not supported");
         }
-        const auto& key = (*values)[i].get_ref<const std::string&>();
-        if (key == kNamespace) return absl::InvalidArgumentError("a dictionary has a wrong key");
-        object[key] = (*values)[i + 1];
+        object[(*values)[i].get_ref<const std::string&>()] = (*values)[i + 1];
       }
       return Charged(object, env);
     };

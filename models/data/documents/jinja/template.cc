@@ -1,6 +1,7 @@
 #include "models/data/documents/jinja/template.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -161,6 +162,9 @@ class StatementParser {
       Value made;
       const absl::StatusOr<const Value*> result = value.In(env, &made);
       if (!result.ok()) return AtLine(line, result.status());
+      if ((*result)->is_binary()) {
+        return AtLine(line, absl::InvalidArgumentError("{{ }} cannot take a namespace"));
+      }
       env.out.text += TextOf(**result);
       return absl::OkStatus();
     };
@@ -252,11 +256,10 @@ class StatementParser {
       if (field.empty()) return Assign(*std::move(result), env.scopes.back()[name], env);
       for (auto scope = env.scopes.rbegin(); scope != env.scopes.rend(); ++scope) {
         const auto found = scope->find(name);
-        if (found == scope->end() || !found->second.is_object() ||
-            !found->second.contains(kNamespace)) {
-          continue;
-        }
-        Value& space = env.namespaces[found->second.at(kNamespace).get<size_t>()];
+        if (found == scope->end()) continue;
+        const std::optional<size_t> place = PlaceOfNamespace(found->second, env);
+        if (!place) continue;
+        Value& space = env.namespaces[*place];
         if (space.size() >= kMostFields && !space.contains(field)) {
           return absl::InvalidArgumentError("a namespace has too many fields");
         }
