@@ -81,7 +81,7 @@ void TryJsonLines(absl::string_view text) {
   static const Folder folder;
   static const std::unique_ptr<const Tokenizer> tokenizer = SmallTokenizer();
   TextFormat format = {.tokenizer = tokenizer.get(), .end = "."};
-  format.render_chat = [](const Conversation& conversation) {
+  format.render_chat = [](const Conversation& conversation, LossOn) {
     std::vector<ChatPiece> pieces;
     for (const ChatMessage& each : conversation.messages)
       pieces.push_back({each.content, each.role == "a"});
@@ -145,12 +145,14 @@ void TryChatTemplate(absl::string_view text) {
   for (const Conversation& chat : chats) {
     const auto prompt = render->prompt(chat);
     if (!prompt.ok()) RequireRefusal(prompt.status());
-    const auto pieces = render->chat(chat);
-    if (!pieces.ok()) {
-      RequireRefusal(pieces.status());
-      continue;
+    for (const LossOn loss_on : {LossOn::kAssistant, LossOn::kAll}) {
+      const auto pieces = render->chat(chat, loss_on);
+      if (!pieces.ok()) {
+        RequireRefusal(pieces.status());
+        continue;
+      }
+      for (const ChatPiece& piece : *pieces) Require(!piece.text.empty(), "no piece is empty");
     }
-    for (const ChatPiece& piece : *pieces) Require(!piece.text.empty(), "no piece is empty");
   }
 }
 

@@ -120,7 +120,7 @@ absl::StatusOr<Templates> TemplateFiles(const fs::path& folder) {
 }
 
 ChatTemplate Failing(const absl::Status& why) {
-  return {.chat = [why](const Conversation&) { return why; },
+  return {.chat = [why](const Conversation&, LossOn) { return why; },
           .prompt = [why](const Conversation&) { return why; }};
 }
 
@@ -151,7 +151,9 @@ void AddChatTemplates(Templates templates, const SpecialWords& words, TextFormat
   const auto of = [plain, with_tools](const Conversation& conversation) -> const ChatTemplate& {
     return conversation.tools.is_null() ? plain : with_tools;
   };
-  format->render_chat = [of](const Conversation& chat) { return of(chat).chat(chat); };
+  format->render_chat = [of](const Conversation& chat, LossOn loss_on) {
+    return of(chat).chat(chat, loss_on);
+  };
   format->render_prompt = [of](const Conversation& chat) { return of(chat).prompt(chat); };
 }
 

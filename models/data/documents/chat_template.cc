@@ -1,6 +1,7 @@
 #include "models/data/documents/chat_template.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "models/data/documents/jinja/template.h"
 
 namespace sluice {
@@ -29,12 +31,15 @@ class Chat {
         words_(std::move(words)),
         limits_(limits) {}
 
-  absl::StatusOr<std::vector<ChatPiece>> Render(const Conversation& conversation) const {
+  absl::StatusOr<std::vector<ChatPiece>> Render(const Conversation& conversation,
+                                                LossOn loss_on) const {
     if (absl::Status status = CheckTools(conversation); !status.ok()) return status;
     absl::StatusOr<Rendered> rendered = RenderAll(conversation, false);
     if (!rendered.ok()) return rendered.status();
     std::vector<Range> ranges = std::move(rendered->generations);
-    if (!template_.has_generations()) {
+    if (loss_on == LossOn::kAll) {
+      ranges = {{0, rendered->text.size()}};
+    } else if (!template_.has_generations()) {
       absl::StatusOr<std::vector<Range>> turns = Turns(conversation, rendered->text);
       if (!turns.ok()) return turns.status();
       ranges = *std::move(turns);
@@ -104,19 +109,38 @@ class Chat {
         absl::string_view(probe->text).substr(at + words.size())));
   }
 
+  absl::Status CannotTell(std::ptrdiff_t message, absl::string_view why) const {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ", chat template: cannot tell which text is message ", message, ", as ", why,
+        "; mark the assistant's text by {% generation %} and {% endgeneration %} in a copy of the "
+        "template, and give that with --chat-template, or give --loss-on all"));
+  }
+  // `what` of the assistant's message is an error, where the conversation itself is none.
+  absl::Status CannotTell(std::ptrdiff_t message, absl::string_view what,
+                          const absl::Status& status) const {
+    absl::string_view why = status.message();
+    absl::ConsumePrefix(&why, absl::StrCat(name_, ", chat template, "));
+    return CannotTell(message, absl::StrCat(what, " cannot be written (", why, ")"));
+  }
+
   // Of each of the assistant's turns: from the end of the prompt for it to the end of the turn.
   absl::StatusOr<std::vector<Range>> Turns(const Conversation& conversation,
                                            const std::string& text) const {
     const std::vector<ChatMessage>& messages = conversation.messages;
     const auto is_turn = [](const ChatMessage& message) { return message.role == "assistant"; };
-    if (std::none_of(messages.begin(), messages.end(), is_turn)) return std::vector<Range>();
+    const auto first = std::find_if(messages.begin(), messages.end(), is_turn);
+    if (first == messages.end()) return std::vector<Range>();
     const absl::StatusOr<std::string> turn_end = TurnEnd();
-    if (!turn_end.ok()) return turn_end.status();
+    if (!turn_end.ok()) {
+      return CannotTell(first - messages.begin(), "the short conversation that shows how turns end",
+                        turn_end.status());
+    }
     std::vector<Range> turns;
     for (size_t i = 0; i < messages.size(); ++i) {
       if (!is_turn(messages[i])) continue;
       const absl::StatusOr<Rendered> prompt = RenderFirst(conversation, i, true);
-      if (!prompt.ok()) return prompt.status();
+      const auto message = static_cast<std::ptrdiff_t>(i);
+      if (!prompt.ok()) return CannotTell(message, "the prompt for it", prompt.status());
       const std::string words = jinja::TextOf(
           jinja::Filter("trim", messages[i].content, {}).value_or(messages[i].content));
       const size_t begin = prompt->text.size();
@@ -127,11 +151,7 @@ class Chat {
       const size_t end = behind == std::string::npos ? behind : text.find(*turn_end, behind);
       const bool is_behind_last = turns.empty() || begin >= turns.back().second;
       if (!absl::StartsWith(text, prompt->text) || end == std::string::npos || !is_behind_last) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            name_, ", chat template: cannot tell which text is message ", i,
-            ", as the template writes it in another way in front of others; mark the assistant's "
-            "text by {% generation %} and {% endgeneration %} in a copy of the template, and give "
-            "that with --chat-template, or give --loss-on all"));
+        return CannotTell(message, "the template writes it in another way in front of others");
       }
       turns.emplace_back(begin, end + turn_end->size());
     }
@@ -168,7 +188,8 @@ absl::StatusOr<ChatTemplate> ParseChatTemplate(absl::string_view text, const std
   }
   const auto chat = std::make_shared<const Chat>(*std::move(parsed), name, words, limits);
   return ChatTemplate{
-      .chat = [chat](const Conversation& conversation) { return chat->Render(conversation); },
+      .chat = [chat](const Conversation& conversation,
+                     LossOn loss_on) { return chat->Render(conversation, loss_on); },
       .prompt =
           [chat](const Conversation& conversation) { return chat->RenderPrompt(conversation); }};
 }

@@ -17,7 +17,7 @@ using SpecialWords = std::map<std::string, std::string>;
 
 // What a template writes.
 struct ChatTemplate {
-  RenderChat chat;
+  RenderChat chat;      // with LossOn::kAll also where it could not tell what counts
   RenderPrompt prompt;  // as with add_generation_prompt=True; need not tell what counts
 };
 

@@ -85,7 +85,8 @@ absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodeMessages(const Docum
                                    "the model's folder has no chat template; give one with "
                                    "--chat-template FILE"));
   }
-  const absl::StatusOr<std::vector<ChatPiece>> pieces = format_.render_chat(document.conversation);
+  const absl::StatusOr<std::vector<ChatPiece>> pieces =
+      format_.render_chat(document.conversation, loss_on_);
   if (!pieces.ok()) return InField("messages", pieces.status());
   std::string text;
   for (const ChatPiece& piece : *pieces) text += piece.text;

@@ -22,7 +22,9 @@ struct ChatPiece {
   std::string text;
   bool counts = false;
 };
-using RenderChat = std::function<absl::StatusOr<std::vector<ChatPiece>>(const Conversation&)>;
+// With LossOn::kAll the pieces need not tell what counts.
+using RenderChat =
+    std::function<absl::StatusOr<std::vector<ChatPiece>>(const Conversation&, LossOn loss_on)>;
 // A conversation up to where the assistant's next turn begins, which is for a model to write.
 using RenderPrompt = std::function<absl::StatusOr<std::string>(const Conversation&)>;
 

@@ -19,11 +19,12 @@ const std::vector<ChatMessage> kChat = {
     {"user", "a"}, {"assistant", " b "}, {"user", "c"}, {"assistant", "d"}};
 
 // What counts stands in brackets.
-std::string RenderConversation(const std::string& text, const Conversation& chat) {
+std::string RenderConversation(const std::string& text, const Conversation& chat,
+                               LossOn loss_on = LossOn::kAssistant) {
   const auto render =
       ParseChatTemplate(text, "t.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!render.ok()) return std::string(render.status().message());
-  const auto pieces = render->chat(chat);
+  const auto pieces = render->chat(chat, loss_on);
   if (!pieces.ok()) return std::string(pieces.status().message());
   std::string result;
   for (const ChatPiece& piece : *pieces) {
@@ -41,6 +42,42 @@ TEST(ChatTemplate, TurnsOfTheAssistantCountUpToTheirEnd) {
                    "{{ m.content | trim }}</e>\n{% endfor %}"
                    "{% if add_generation_prompt %}<assistant>{% endif %}"),
             "<s><user>a</e>\n<assistant>[b</e>]\n<user>c</e>\n<assistant>[d</e>]\n");
+}
+
+// As those that leave out what the assistant thought before its last turn.
+TEST(ChatTemplate, WhereAllCountsNobodyAsksWhoSaysWhat) {
+  const std::string text =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content if loop.last else m.content|upper }}</e>"
+      "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_THAT(Render(text), AllOf(HasSubstr("cannot tell which text is message 1, as the template "
+                                            "writes it in another way in front of others"),
+                                  HasSubstr("--loss-on all")));
+  EXPECT_EQ(RenderConversation(text, {.messages = kChat}, LossOn::kAll),
+            "[<user>A</e><assistant> B </e><user>C</e><assistant>d</e>]");
+  EXPECT_EQ(RenderConversation("", {.messages = kChat}, LossOn::kAll), "");
+  const std::string marked =
+      "{% for m in messages %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endfor %}";
+  EXPECT_EQ(RenderConversation(marked, {.messages = kChat}, LossOn::kAll), "[<a>< b ><c><d>]");
+}
+
+// The prompt for a first message is written without messages.
+TEST(ChatTemplate, APromptThatCannotBeWrittenIsExplained) {
+  const std::string text =
+      "{% if messages[0].role == 'system' %}s{% endif %}"
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}</e>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  const std::vector<ChatMessage> chat = {{"assistant", "a"}, {"user", "b"}, {"assistant", "c"}};
+  EXPECT_THAT(Render(text, chat),
+              AllOf(HasSubstr("t.json, chat template: cannot tell which text is message 0, as the "
+                              "prompt for it cannot be written (line 1: an attribute cannot take "
+                              "undefined); mark the assistant's text"),
+                    HasSubstr("--loss-on all")));
+  EXPECT_EQ(RenderConversation(text, {.messages = chat}, LossOn::kAll),
+            "[<assistant>a</e><user>b</e><assistant>c</e>]");
+  EXPECT_THAT(Render("{% if messages|length < 4 %}{{ raise_exception('more') }}{% endif %}"),
+              AllOf(HasSubstr("message 1, as the short conversation that shows how turns end "
+                              "cannot be written (line 1: the template refuses"),
+                    HasSubstr("--loss-on all")));
 }
 
 // What a model is given to go on from.
@@ -80,7 +117,7 @@ TEST(ChatTemplate, APromptEndsWhereTrainingCounts) {
   const auto parsed =
       ParseChatTemplate(text, "t.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  const auto pieces = parsed->chat({.messages = kChat});
+  const auto pieces = parsed->chat({.messages = kChat}, LossOn::kAssistant);
   ASSERT_TRUE(pieces.ok()) << pieces.status();
   std::string before;  // the piece
   size_t done = 0;     // of the assistant's turns

@@ -47,7 +47,7 @@ TEST_P(DocumentEncoderTest, CountsWhatPiecesSay) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   std::vector<ChatPiece> pieces;
   const TextFormat format = {.tokenizer = tokenizer->get(),
-                             .render_chat = [&pieces](const Conversation&) { return pieces; }};
+                             .render_chat = [&pieces](const Conversation&, LossOn) { return pieces; }};
   DocumentEncoder encoder(format, LossOn::kAssistant);
   Document document;
   document.form = Document::Form::kMessages;

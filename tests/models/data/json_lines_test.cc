@@ -48,7 +48,7 @@ class JsonLinesTest : public ::testing::Test {
     tokenizer_ = *std::move(tokenizer);
     format_.tokenizer = tokenizer_.get();
     format_.end = "<end>";
-    format_.render_chat = [](const Conversation& conversation) {
+    format_.render_chat = [](const Conversation& conversation, LossOn) {
       std::vector<ChatPiece> pieces;
       for (const ChatMessage& message : conversation.messages) {
         pieces.push_back({message.role.substr(0, 1) + ":", false});
