@@ -233,6 +233,30 @@ TEST(ChatTemplate, LongExpressionsAreRefused) {
   }
 }
 
+// Brackets, and macros that call each other, put one chain around another.
+TEST(ChatTemplate, LongExpressionsInsideEachOtherAreRefused) {
+  const auto repeated = [](int times, const std::string& text) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  for (const char* link : {"|trim", ".a", " + 1"}) {
+    const std::string chain = repeated(300, link);
+    for (const char* open : {"(", "[", "x["}) {
+      const std::string close = open[0] == '(' ? ")" : "]";
+      EXPECT_THAT(
+          Render("{{ " + repeated(50, open) + "x" + repeated(50, chain + close) + " }}", {}),
+          HasSubstr("too many parts"))
+          << link << open;
+    }
+    EXPECT_THAT(Render("{% macro m() %}{{ m()" + chain + " }}{% endmacro %}{{ m() }}", {}),
+                HasSubstr("expressions call each other too deep"))
+        << link;
+  }
+  // Those beside each other may be many.
+  EXPECT_EQ(Render("{{ [" + repeated(900, "(1 + 1),") + "]|length }}", {}), "900");
+}
+
 TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
   EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
   EXPECT_THAT(Render("{{ {1: 'a'} }}"), HasSubstr("a key of a dictionary that is no text"));

@@ -7,6 +7,19 @@ namespace {
 
 constexpr int kDeepestValue = 100;  // lists inside each other
 constexpr size_t kBytesPerUnit = 64;
+constexpr int kDeepestEvaluation = 2000;  // expressions, of some hundred bytes of stack each
+
+// Evaluates an expression with `evaluate` unless too many are being evaluated around it.
+template <typename Result, typename Evaluate>
+absl::StatusOr<Result> Within(Environment& environment, const Evaluate& evaluate) {
+  if (environment.evaluated == kDeepestEvaluation) {
+    return absl::InvalidArgumentError("expressions call each other too deep");
+  }
+  ++environment.evaluated;
+  absl::StatusOr<Result> result = evaluate(environment);
+  --environment.evaluated;
+  return result;
+}
 
 // Units of `value`, or -1 where it is nested too deep.
 int64_t UnitsOf(const Value& value, int depth) {
@@ -48,16 +61,16 @@ Expression Expression::OfPlace(Find find) {
 }
 
 absl::StatusOr<Value> Expression::operator()(Environment& environment) const {
-  if (make_ != nullptr) return (*make_)(environment);
-  const absl::StatusOr<const Value*> place = (*find_)(environment);
+  if (make_ != nullptr) return Within<Value>(environment, *make_);
+  const absl::StatusOr<const Value*> place = Within<const Value*>(environment, *find_);
   if (!place.ok()) return place.status();
   if (absl::Status status = Charge(**place, environment); !status.ok()) return status;
   return **place;
 }
 
 absl::StatusOr<const Value*> Expression::In(Environment& environment, Value* made) const {
-  if (find_ != nullptr) return (*find_)(environment);
-  absl::StatusOr<Value> value = (*make_)(environment);
+  if (find_ != nullptr) return Within<const Value*>(environment, *find_);
+  absl::StatusOr<Value> value = Within<Value>(environment, *make_);
   if (!value.ok()) return value.status();
   *made = *std::move(value);
   return made;

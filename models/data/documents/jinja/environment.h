@@ -74,6 +74,7 @@ struct Environment {
   Rendered out;
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
+  int evaluated = 0;  // expressions, one inside the other, also those of macros that are called
   int64_t steps = 0;  // statements that were run
   int64_t work = 0;   // of calls, turns of loops and values that were made, in units of Charge
   int64_t kept = 0;   // of those that were given a name, less those that they replaced

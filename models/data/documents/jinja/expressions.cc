@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kDeepest = 100;       // expressions inside each other
 constexpr int kDeepestCall = 50;    // macros that call each other
-constexpr int kMostLinks = 1000;    // operators, filters and attributes behind a value
+constexpr int kMostLinks = 1000;    // operators, filters and attributes around a value
 constexpr size_t kMostKeys = 1000;  // of a dictionary
 
 struct Arguments {
@@ -171,6 +171,12 @@ class ExpressionParser {
  public:
   ExpressionParser(TokenReader& reader, int depth) : reader_(reader), depth_(depth) {}
 
+  Expression Whole() {
+    if (depth_ < kDeepest) return Ternary();
+    reader_.Fail("expressions are nested too deep");
+    return [](Environment&) { return Undefined(); };
+  }
+
   Expression Ternary() {
     Expression value = Or();
     if (!reader_.TakeName("if")) return value;
@@ -194,7 +200,13 @@ class ExpressionParser {
   }
 
  private:
-  Expression Inner() { return ParseExpression(reader_, depth_ + 1); }
+  Expression Inner() {
+    ExpressionParser inner(reader_, depth_ + 1);
+    Expression value = inner.Whole();
+    links_within_ = std::max(links_within_, inner.links_ + inner.links_within_);
+    if (links_ + links_within_ > kMostLinks) FailOfLinks();
+    return value;
+  }
 
   // `left or right` stops at the first that is true, `left and right` at the first that is not.
   static Expression Either(const Expression& left, const Expression& right, bool stop) {
@@ -535,31 +547,22 @@ class ExpressionParser {
   }
 
   // Each link stands around what is left of it, so that evaluating a long chain needs a deep stack,
-  // and copying it as many steps as it has links.
+  // and copying it as many steps as it has links. Those in brackets stand below those around them.
   void CountLink() {
-    if (++links_ > kMostLinks) reader_.Fail("an expression has too many parts");
+    if (++links_ + links_within_ > kMostLinks) FailOfLinks();
   }
+  void FailOfLinks() { reader_.Fail("an expression has too many parts"); }
 
   TokenReader& reader_;
   const int depth_;
   int links_ = 0;
+  int links_within_ = 0;  // of the expression in brackets that has most of them
 };
-
-bool TooDeep(TokenReader& reader, int depth) {
-  if (depth < kDeepest) return false;
-  reader.Fail("expressions are nested too deep");
-  return true;
-}
 
 }  // namespace
 
-Expression ParseExpression(TokenReader& reader, int depth) {
-  if (TooDeep(reader, depth)) return [](Environment&) { return Undefined(); };
-  return ExpressionParser(reader, depth).Ternary();
-}
+Expression ParseExpression(TokenReader& reader) { return ExpressionParser(reader, 0).Whole(); }
 
-Expression ParseCondition(TokenReader& reader, int depth) {
-  return ExpressionParser(reader, depth).Or();
-}
+Expression ParseCondition(TokenReader& reader) { return ExpressionParser(reader, 0).Or(); }
 
 }  // namespace sluice::jinja

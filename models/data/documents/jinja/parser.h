@@ -53,9 +53,9 @@ class TokenReader {
 };
 
 // An expression from the reader's place on.
-Expression ParseExpression(TokenReader& reader, int depth = 0);
+Expression ParseExpression(TokenReader& reader);
 // The same without `if ... else` behind it, as the list of a loop is.
-Expression ParseCondition(TokenReader& reader, int depth = 0);
+Expression ParseCondition(TokenReader& reader);
 
 }  // namespace sluice::jinja
 
