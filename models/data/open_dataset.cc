@@ -171,8 +171,16 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDocuments(DataFiles files,
   }
   DataRequest with_words = request;
   if (files.kind == DataKind::kJsonLines) with_words.vocabulary = VocabularyOf(request);
-  return MakeDocumentDataset(*std::move(train), std::move(validation), request.pack.value_or(true),
-                             std::move(files.notes), with_words);
+  absl::StatusOr<std::unique_ptr<Dataset>> data =
+      MakeDocumentDataset(*std::move(train), std::move(validation), request.pack.value_or(true),
+                          std::move(files.notes), with_words);
+  if (data.ok() && !files.validation.empty() && (*data)->samples(Split::kValidation) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files.validation.front(),
+                     " leaves no document to evaluate with; expected at least one "
+                     "with two tokens, and a target that counts"));
+  }
+  return data;
 }
 
 absl::Status CheckRequest(const DataRequest& request) {

@@ -100,7 +100,8 @@ class DocumentDataset : public Dataset {
         seed_(request.seed) {
     const int64_t all = train_documents_.count();
     const double share = validation_documents_ != nullptr ? 0 : request.validation.share;
-    const int64_t held_out = share > 0 ? std::max<int64_t>(1, HeldOut(all, share)) : 0;
+    const int64_t held_out =
+        share > 0 ? std::min(all, std::max<int64_t>(1, HeldOut(all, share))) : 0;
     train_ = Packer(train_documents_, seq_, packed).Pack(0, all - held_out);
     validation_ =
         validation_documents_ != nullptr

@@ -216,6 +216,17 @@ TEST(Documents, NothingToTrainOnIsAnError) {
   }
 }
 
+// Without a document, its last one is not asked for.
+TEST(Documents, NothingCanBeHeldOutOfNothing) {
+  DataRequest request = Request();
+  request.validation.share = 0.1;
+  for (const Texts& texts : {Texts{}, Texts{{1, 2, 3}}}) {
+    const auto data = MakeDocumentDataset(Make(texts), nullptr, true, {}, request);
+    EXPECT_THAT(std::string(data.status().message()),
+                ::testing::HasSubstr("d.jsonl leaves no document to train on: documents: 0 of 0"));
+  }
+}
+
 TEST(TokenStore, ReadsTheSameFromMemoryAndFromAFile) {
   std::vector<int32_t> all;
   TokenStore held;

@@ -177,6 +177,36 @@ TEST_F(JsonLinesTest, AFolderIsItsFilesAndManyLinesKeepTheirOrder) {
   EXPECT_EQ(Windows(**one), Windows(**many));
 }
 
+TEST_F(JsonLinesTest, ValidationWithoutADocumentIsAnError) {
+  WriteBytes(path_, "{\"text\": \"abc\"}\n");
+  const std::string other = folder_ / "other.jsonl";
+  DataRequest request = Request();
+  request.validation.path = other;
+  for (const char* lines : {"", "\n", "{\"text\": \"\"}\n",
+                            "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n"}) {
+    WriteBytes(other, lines);
+    const absl::Status status = OpenDataset(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << lines;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(other + " leaves no document to evaluate with"))
+        << lines;
+  }
+  WriteBytes(other, "{\"text\": \"d\"}\n");
+  const auto data = OpenDataset(request);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->samples(Split::kValidation), 1);
+}
+
+TEST_F(JsonLinesTest, AnEmptyFileIsAnError) {
+  DataRequest request = Request();
+  for (const double share : {0.0, 0.1}) {
+    WriteBytes(path_, "");
+    request.validation.share = share;
+    EXPECT_THAT(std::string(OpenDataset(request).status().message()),
+                HasSubstr(path_ + " leaves no document to train on"));
+  }
+}
+
 // Of a file that is not named .jsonl the first line is read to its end, however long it is.
 TEST_F(JsonLinesTest, AFirstLineMayBeLong) {
   path_ = folder_ / "d.json";
