@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -161,6 +162,40 @@ TEST(ChatTemplate, WhiteSpaceMacrosAndNamespacesAreAsInJinja) {
             "c1\na3\n6 True 2");
 }
 
+// As transformers 5.24.0 with Jinja2 3.1.6, also of the two tests below.
+TEST(ChatTemplate, EachEndOfALineIsANewline) {
+  EXPECT_EQ(Render("a\r\nb\r{{ 'x\r\ny' }}\r\n", {}), "a\nb\nx\ny");
+  EXPECT_EQ(Render("{% if true %}\r\nb\r  {% endif %}\r\nq{# c #}\r\nr\r", {}), "b\nqr");
+  EXPECT_EQ(Render("{% if true %}\n\r\nb{% endif %}\r\n\r\n", {}), "\nb");
+  EXPECT_THAT(Render("a\r\n\r{{ x.y }}", {}), HasSubstr("line 3: an attribute"));
+}
+
+TEST(ChatTemplate, WhatIsNotDefinedIsEmpty) {
+  EXPECT_EQ(Render("{{ x is iterable }} {{ x is sequence }} {{ x is mapping }} {{ x is string }}"
+                   "{% for y in x %}{{ y }}{% endfor %}",
+                   {}),
+            "True True False False");
+}
+
+TEST(ChatTemplate, ALoopIsLeftOnlyFromWithin) {
+  for (const char* tag : {"{% break %}", "{% continue %}"}) {
+    for (const char* around : {"a@b", "{% for a in [1] %}x{% else %}@{% endfor %}",
+                               "{% for a in [1] %}{% macro f() %}@{% endmacro %}{% endfor %}",
+                               "{% for a in [1] %}{% generation %}@{% endgeneration %}{% endfor %}",
+                               "{% for a in [1] %}{% endfor %}{% if true %}@{% endif %}"}) {
+      EXPECT_THAT(Render(absl::StrReplaceAll(around, {{"@", tag}}), {}),
+                  HasSubstr(absl::StrCat("line 1: a ", tag, " stands in no loop")))
+          << around;
+    }
+  }
+  EXPECT_EQ(Render("{% for z in [1, 2] %}{{ z }}{% for a in [] %}x{% else %}{% break %}{% endfor %}"
+                   "{% endfor %};{% for z in [1, 2] %}{{ z }}{% set y %}a{% break %}b{% endset %}"
+                   "{{ y }}{% endfor %};{% for z in [1, 2] %}{% if z == 1 %}{% continue %}"
+                   "{% endif %}{{ z }}{% endfor %}",
+                   {}),
+            "1;1;2");
+}
+
 TEST(ChatTemplate, SaysWhatIsWrong) {
   EXPECT_THAT(Render("a\n{% if x %}"), AllOf(HasSubstr("t.json"), HasSubstr("endif")));
   EXPECT_THAT(Render("\n{{ x"), HasSubstr("line 2: a tag has no }}"));
@@ -168,6 +203,7 @@ TEST(ChatTemplate, SaysWhatIsWrong) {
   EXPECT_THAT(Render("{{ messages | sort }}"), HasSubstr("the filter 'sort'"));
   EXPECT_THAT(Render("{{ raise_exception('no') }}"), HasSubstr("refuses this conversation: no"));
   EXPECT_THAT(Render("{{ x.y }}"), HasSubstr("undefined"));
+  EXPECT_THAT(Render("{% set x = namespace({'a': 1}) %}"), HasSubstr("values without names"));
   EXPECT_THAT(Render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("too deep"));
   EXPECT_THAT(Render("{% macro f(a=f()) %}{% endmacro %}{{ f() }}"), HasSubstr("too deep"));
   EXPECT_THAT(Render(std::string(5000, '(')), HasSubstr("t.json"));
@@ -283,7 +319,7 @@ TEST(ChatTemplate, DataAreNoNamespaces) {
 }
 
 TEST(ChatTemplate, ANamespaceIsNoTextAndNoJson) {
-  for (const char* use : {"{{ ns }}", "{{ ns ~ '' }}", "{{ ns + 'a' }}"}) {
+  for (const char* use : {"{{ ns }}", "{{ ns ~ '' }}", "{{ [ns] | tojson }}", "{{ ns + 'a' }}"}) {
     EXPECT_THAT(Render(absl::StrCat("{% set ns = namespace(a=1) %}", use), {}),
                 HasSubstr("cannot take a namespace"))
         << use;
@@ -372,9 +408,9 @@ TEST(ChatTemplate, LoopsInLoopsHaveTheirOwn) {
       Render("{% for a in [1, 2] %}{% for b in 'x y z'.split(' ') %}{{ b }}{% endfor %}"
              "{% for b in [7, 8, 9] %}{{ loop.index ~ loop.revindex0 ~ loop.length ~ loop.last }}"
              "{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"
-             "{{ loop.index0 ~ loop.first }};{% endfor %}",
+             "{{ loop.index0 ~ loop.first ~ loop.depth ~ loop.depth0 }};{% endfor %}",
              {}),
-      "xyz123False8 213False79 303True8 0True;xyz123False8 213False79 303True8 1False;");
+      "xyz123False8 213False79 303True8 0True10;xyz123False8 213False79 303True8 1False10;");
 }
 
 // What a name holds is not copied where only a part of it is asked for.
@@ -473,7 +509,9 @@ TEST(ChatTemplate, JsonIsAsPythonWritesIt) {
   EXPECT_THAT(json("[1] | tojson(2)"), HasSubstr("have no name"));
   EXPECT_THAT(json("[1] | tojson(sort_keys=true)"),
               HasSubstr("'sort_keys' of the filter 'tojson'"));
-  EXPECT_THAT(json("x | tojson"), HasSubstr("cannot take undefined"));
+  for (const char* value : {"x", "[x]", "{'a': x}", "{'a': [1, {'b': x}]}"}) {
+    EXPECT_THAT(json(absl::StrCat(value, " | tojson")), HasSubstr("cannot take undefined"));
+  }
   const std::string text = "{{ messages[0].x }} {{ messages[0].x | tojson }}";
   for (const auto& [number, written] :
        std::vector<std::pair<double, std::string>>{{0.1, "0.1"},

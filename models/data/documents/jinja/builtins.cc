@@ -253,10 +253,15 @@ std::string FloatText(double value) {
   return absl::StrContains(result, '.') ? result : result + ".0";
 }
 
-// As Python's json.dumps(value, ensure_ascii=False, indent=indent); -1: no indent.
-void AppendJson(const Value& value, int64_t indent, int64_t depth, std::string* out) {
-  if (value.is_number_float()) return absl::StrAppend(out, FloatText(value.get<double>()));
-  if (!value.is_structured() || value.empty()) return absl::StrAppend(out, JsonText(value));
+// As Python's json.dumps(value, ensure_ascii=False, indent=indent); -1: no indent. What is not
+// defined is no JSON, nor is what it stands in.
+absl::Status AppendJson(const Value& value, int64_t indent, int64_t depth, std::string* out) {
+  if (value.is_discarded() || value.is_binary()) return WrongType("the filter 'tojson'", value);
+  if (!value.is_structured() || value.empty()) {
+    absl::StrAppend(out,
+                    value.is_number_float() ? FloatText(value.get<double>()) : JsonText(value));
+    return absl::OkStatus();
+  }
   const auto begin_line = [&](int64_t level) {
     if (indent >= 0) absl::StrAppend(out, "\n", std::string(level * indent, ' '));
   };
@@ -266,23 +271,25 @@ void AppendJson(const Value& value, int64_t indent, int64_t depth, std::string* 
     if (!std::exchange(first, false)) absl::StrAppend(out, indent >= 0 ? "," : ", ");
     begin_line(depth + 1);
     if (value.is_object()) absl::StrAppend(out, JsonText(Value(key)), ": ");
-    AppendJson(element, indent, depth + 1, out);
+    absl::Status status = AppendJson(element, indent, depth + 1, out);
+    if (!status.ok()) return status;
   }
   begin_line(depth);
   out->push_back(value.is_object() ? '}' : ']');
+  return absl::OkStatus();
 }
 
 // The filter of transformers, which differs from Jinja2's.
 absl::StatusOr<Value> ToJson(const Value& value, const Values& arguments) {
   constexpr int64_t kWidest = 16;
   const bool indents = !arguments.empty() && !arguments[0].is_null();
-  if (value.is_discarded()) return WrongType("the filter 'tojson'", value);
   if (indents && (!arguments[0].is_number_integer() || arguments[0].get<int64_t>() < 0 ||
                   arguments[0].get<int64_t>() > kWidest)) {
     return WrongType("the indent of 'tojson'", arguments[0]);
   }
   std::string text;
-  AppendJson(value, indents ? arguments[0].get<int64_t>() : -1, 0, &text);
+  absl::Status status = AppendJson(value, indents ? arguments[0].get<int64_t>() : -1, 0, &text);
+  if (!status.ok()) return status;
   return Value(std::move(text));
 }
 
@@ -380,7 +387,9 @@ absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Val
   if (name == "none") return value.is_null();
   if (name == "string") return value.is_string();
   if (name == "mapping") return value.is_object();
-  if (name == "sequence" || name == "iterable") return value.is_structured() || value.is_string();
+  if (name == "sequence" || name == "iterable") {  // what is not defined is empty
+    return value.is_structured() || value.is_string() || value.is_discarded();
+  }
   if (name == "boolean") return value.is_boolean();
   if (name == "number") return IsNumber(value);
   if (name == "integer") return value.is_number_integer();

@@ -138,6 +138,9 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
                                                    values->empty() ? "" : TextOf(values->front())));
   }
   if (name == "namespace") {
+    if (!values->empty()) {
+      return absl::InvalidArgumentError("a namespace of values without names is not supported");
+    }
     Value made = Value::object();
     for (const auto& [field, expression] : arguments.named) {
       absl::StatusOr<Value> value = expression(env);

@@ -1,12 +1,14 @@
 #include "models/data/documents/jinja/lexer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace sluice::jinja {
@@ -18,7 +20,7 @@ bool IsNameCharacter(char c) {
 
 class Lexer {
  public:
-  explicit Lexer(absl::string_view text) : text_(text) {
+  explicit Lexer(std::string text) : whole_(std::move(text)), text_(whole_) {
     absl::ConsumeSuffix(&text_, "\n");  // keep_trailing_newline is off
   }
 
@@ -157,6 +159,7 @@ class Lexer {
     return absl::InvalidArgumentError(absl::StrCat("line ", line_, ": ", what));
   }
 
+  const std::string whole_;
   absl::string_view text_;
   size_t at_ = 0;
   int line_ = 1;
@@ -166,6 +169,8 @@ class Lexer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view text) { return Lexer(text).Run(); }
+absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view text) {
+  return Lexer(absl::StrReplaceAll(text, {{"\r\n", "\n"}, {"\r", "\n"}})).Run();
+}
 
 }  // namespace sluice::jinja

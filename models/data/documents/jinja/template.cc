@@ -37,7 +37,9 @@ Value LoopValue(const Values& all, size_t i) {
   const auto at = static_cast<int64_t>(i);
   Value loop = Value::object();
   auto& fields = loop.get_ref<Value::object_t&>();
-  fields.reserve(9);  // and nobody looks for one that is there already
+  fields.reserve(11);               // and nobody looks for one that is there already
+  fields.emplace_back("depth", 1);  // there are no loops that call themselves
+  fields.emplace_back("depth0", 0);
   fields.emplace_back("index", at + 1);
   fields.emplace_back("index0", at);
   fields.emplace_back("first", at == 0);
@@ -183,6 +185,7 @@ class StatementParser {
     if (name == "macro") return DefineMacro();
     if (name == "generation") return Generation();
     if (name == "break" || name == "continue") {
+      if (loops_ == 0) reader_.Fail(absl::StrCat("a {% ", name, " %} stands in no loop"));
       EndTag();
       const LoopControl control = name == "break" ? LoopControl::kBreak : LoopControl::kContinue;
       return [control](Environment& env) {
@@ -228,7 +231,9 @@ class StatementParser {
     if (reader_.TakeName("if")) loop.condition = ParseExpression(reader_);
     EndTag();
     const size_t begin = reader_.taken();
+    ++loops_;
     loop.body = Block({"else", "endfor"});
+    --loops_;
     loop.names_itself = reader_.HasTaken(begin, "loop");
     if (reader_.TakeName("else")) {
       EndTag();
@@ -292,7 +297,9 @@ class StatementParser {
       if (!reader_.Is(TokenKind::kOperator, ")")) reader_.Expect(TokenKind::kOperator, ",");
     }
     EndTag();
+    const int around = std::exchange(loops_, 0);
     macro.body = std::make_shared<const Statements>(Block({"endmacro"}));
+    loops_ = around;
     CloseBlock("endmacro");
     return [name, macro](Environment& env) {
       env.macros[name] = macro;
@@ -305,7 +312,9 @@ class StatementParser {
     has_generations_ = true;
     EndTag();
     if (std::exchange(in_generation_, true)) reader_.Fail("a generation stands inside another one");
+    const int around = std::exchange(loops_, 0);
     const Statements body = Block({"endgeneration"});
+    loops_ = around;
     CloseBlock("endgeneration");
     in_generation_ = false;
     return [body](Environment& env) {
@@ -318,6 +327,7 @@ class StatementParser {
 
   TokenReader reader_;
   int depth_ = 0;
+  int loops_ = 0;  // around the reader's place, without those around a macro or a generation
   bool has_generations_ = false;
   bool in_generation_ = false;  // which texts it is in would be counted twice
 };
