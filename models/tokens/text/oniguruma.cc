@@ -1,11 +1,14 @@
 #include "models/tokens/text/oniguruma.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "models/tokens/text/unicode.h"
@@ -16,6 +19,9 @@ namespace {
 // Oniguruma's \s is Unicode's White_Space; PCRE2's has U+180E as well.
 constexpr absl::string_view kSpace = "\\p{White_Space}";
 constexpr absl::string_view kNoSpace = "\\P{White_Space}";
+// Without regard to case, these are one character to Oniguruma, too, which PCRE2 does not know:
+// U+00DF, or a ligature. Longer ones begin with one of them.
+constexpr absl::string_view kFolds[] = {"ss", "st", "ff", "fi", "fl"};
 
 class Translation {
  public:
@@ -40,18 +46,22 @@ class Translation {
   }
 
   void Step() {
+    const size_t start = at_;
     switch (pattern_[at_]) {
       case '\\':
         return Escape();
       case '[':
         return Class();
       case '(':
-        return Group();
+        Group();
+        return KeepLiteral(start);
       case ')':
         if (ignores_case_.size() > 1) ignores_case_.pop_back();
-        return Copy(1);
+        Copy(1);
+        return KeepLiteral(start);
       case '{':
-        return Repeat();
+        Repeat();
+        return KeepLiteral(start);
       case '#':  // a comment only with (?x), which is refused
       default:
         return Character();
@@ -61,11 +71,33 @@ class Translation {
   void Character() {
     const size_t start = at_;
     const char32_t code_point = NextCodePoint(pattern_, &at_);
-    if (code_point >= 0x80 && ignores_case_.back()) {
-      at_ = start;
-      return Refuse("a character beyond ASCII without regard to case");
-    }
+    if (!TakeLiteral(code_point, start)) return;
     absl::StrAppend(&out_, pattern_.substr(start, at_ - start));
+  }
+
+  // Of a character that stands for itself, and was written from `start` to at_; whether it may.
+  bool TakeLiteral(char32_t character, size_t start) {
+    const bool ignores_case = ignores_case_.back();
+    if (ignores_case && character >= 0x80) {
+      at_ = start;
+      Refuse("a character beyond ASCII without regard to case");
+      return false;
+    }
+    if (in_class_) return true;
+    const std::string both = {literal_end_ == start ? literal_ : '\0',
+                              absl::ascii_tolower(static_cast<unsigned char>(character))};
+    if (ignores_case && std::find(std::begin(kFolds), std::end(kFolds), both) != std::end(kFolds)) {
+      at_ = start;
+      Refuse(absl::StrCat("the second of '", both, "', one character without regard to case,"));
+      return false;
+    }
+    literal_ = ignores_case ? both[1] : '\0';
+    literal_end_ = at_;
+    return true;
+  }
+  // Brackets and {1} from `start` to at_ need not part what stands around them.
+  void KeepLiteral(size_t start) {
+    if (literal_end_ == start) literal_end_ = at_;
   }
 
   // A backslash and what belongs to it, outside and inside of a class.
@@ -141,17 +173,25 @@ class Translation {
     bool is_hex = !hex.empty() && hex.size() == digits;
     for (const char c : hex) is_hex &= absl::ascii_isxdigit(static_cast<unsigned char>(c));
     // Two digits of 80 and more would be a byte to one and a character to the other.
-    if (!is_hex || digits > 6 || (digits == 2 && hex[0] >= '8')) return Refuse("such a character");
-    absl::StrAppend(&out_, "\\x{", hex, "}");
-    at_ = end;
+    uint32_t character = 0;
+    if (!is_hex || digits > 6 || (digits == 2 && hex[0] >= '8') ||
+        !absl::SimpleHexAtoi(hex, &character)) {
+      return Refuse("such a character");
+    }
+    const size_t from = std::exchange(at_, end);
+    if (TakeLiteral(character, from)) absl::StrAppend(&out_, "\\x{", hex, "}");
   }
 
   void Class() {
     Copy(1);
     if (Next("^")) Copy(1);
+    in_class_ = true;
     bool first = true;
     while (at_ < pattern_.size() && status_.ok()) {
-      if (pattern_[at_] == ']' && !first) return Copy(1);
+      if (pattern_[at_] == ']' && !first) {
+        in_class_ = false;
+        return Copy(1);
+      }
       if (pattern_[at_] == ']') return Refuse("an empty class, or ] as the first of one,");
       if (pattern_[at_] == '[') return Refuse("[ inside of a class");
       if (Next("&&")) return Refuse("an intersection of classes");
@@ -193,12 +233,17 @@ class Translation {
     }
     if (!digits_first || commas > 1) return Refuse("such a use of {");
     Copy(inside.size() + 2);
-    if (Next("+")) Refuse("a + after a repetition");
+    if (Next("+")) return Refuse("a + after a repetition");
+    // Of {2}? nothing or all to Oniguruma, while {2,3}? is as few as can be to both.
+    if (commas == 0 && Next("?")) Refuse("a ? after a number of repetitions");
   }
 
   const absl::string_view pattern_;
   size_t at_ = 0;
   std::vector<bool> ignores_case_ = {false};  // of the groups that are open, from the outermost on
+  bool in_class_ = false;
+  char literal_ = '\0';     // the last one outside of classes, where case does not matter
+  size_t literal_end_ = 0;  // where a neighbour of it would begin
   std::string out_;
   absl::Status status_;
 };

@@ -46,6 +46,11 @@ TEST(Pattern, FindsWhatOnigurumaFinds) {
   EXPECT_THAT(Split("\\v", "a\vb\nc"), ElementsAre("a", "\v", "b\nc"));
   EXPECT_THAT(Split("(?i:'s)", "x'\u017Fx'Sx"), ElementsAre("x", "'\u017F", "x", "'S", "x"));
   EXPECT_THAT(Split("\\s+(?!\\S)|\\s+", "a   b "), ElementsAre("a", "  ", " ", "b", " "));
+  EXPECT_THAT(Split("a{1,2}?", "xaay"), ElementsAre("x", "a", "a", "y"));
+  // Each for itself they are no sharp s and no ligature.
+  EXPECT_THAT(Split("ss|(?i:s|t)s|(?i:s.s|s?s|[ss]|s\\.s)(?-i:s)", "\u00DFss"),
+              ElementsAre("\u00DF", "ss"));
+  EXPECT_THAT(Split("(?i:'s)|(?i:t)", "\uFB06'St"), ElementsAre("\uFB06", "'S", "t"));
   // White space is Unicode's White_Space, without U+180E.
   EXPECT_THAT(Split("\\s", "a\u180Eb\u0085c"), ElementsAre("a\u180Eb", "\u0085", "c"));
   EXPECT_THAT(Split("[^\\s]+", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
@@ -80,11 +85,47 @@ TEST(Pattern, LongTextsNeedNoStack) {
 }
 
 TEST(Oniguruma, RefusesWhatMeansSomethingElseToPcre2) {
-  for (const std::string pattern :
-       {"\\w+",   "\\bx",           "\\h",         "\\R",     "\\X",    "a\\K",   "(a)\\1",
-        "[a[b]]", "[a&&b]",         "[[:alpha:]]", "(?<n>a)", "(?x)a",  "(?m:.)", "(*UCP)a",
-        "a{,2}",  "a{1,2}+",        "{",           "[]a]",    "[a",     "\\",     "\\p{L",
-        "\\pL",   "\\x{110000000}", "\\xe9",       "(?i:é)",  "\\p{L&}"}) {
+  for (const std::string pattern : {"\\w+",
+                                    "\\bx",
+                                    "\\h",
+                                    "\\R",
+                                    "\\X",
+                                    "a\\K",
+                                    "(a)\\1",
+                                    "[a[b]]",
+                                    "[a&&b]",
+                                    "[[:alpha:]]",
+                                    "(?<n>a)",
+                                    "(?x)a",
+                                    "(?m:.)",
+                                    "(*UCP)a",
+                                    "a{,2}",
+                                    "a{1,2}+",
+                                    "{",
+                                    "[]a]",
+                                    "[a",
+                                    "\\",
+                                    "\\p{L",
+                                    "\\pL",
+                                    "\\x{110000000}",
+                                    "\\xe9",
+                                    "(?i:é)",
+                                    "\\p{L&}",
+                                    "a{2}?",
+                                    "(?i:ss)",
+                                    "(?i:Ss)",
+                                    "(?i:ast)",
+                                    "(?i:ff|a)",
+                                    "(?i:fi)",
+                                    "(?i:FL)",
+                                    "(?i:s(?:s))",
+                                    "(?i:(?:s)s)",
+                                    "(?i:s{1}s)",
+                                    "(?i:s)(?i:t)",
+                                    "(?i:\\x73\\x{74})",
+                                    "(?i:\\xdf)",
+                                    "(?i:[\\u00df])",
+                                    "(?i:[a-\\u00ff])"}) {
     const absl::StatusOr<std::string> pcre2 = TranslateOniguruma(pattern);
     EXPECT_EQ(pcre2.status().code(), absl::StatusCode::kInvalidArgument) << pattern;
     EXPECT_THAT(std::string(pcre2.status().message()), HasSubstr("is not supported")) << pattern;
