@@ -7,9 +7,12 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/model_config.h"
+#include "pipeline/train/run_checkpoint.h"
 #include "tests/pipeline/checkpoint/forged_checkpoint.h"
 #include "tests/pipeline/small_run.h"
 
@@ -157,6 +160,42 @@ TEST_F(CheckpointTest, AnAdaptersNumbersMayBeWrittenInMoreDigits) {
   rest.saving.resume = directory_.string();
   const absl::StatusOr<Outcome> resumed = Train(*CompileRun(request), rest);
   EXPECT_TRUE(resumed.ok()) << resumed.status();
+}
+
+class NamedData : public HashedData {
+ public:
+  NamedData(const RunPlan& plan, std::string fingerprint)
+      : HashedData(plan.request.spec, plan.request.batch.seq),
+        fingerprint_(std::move(fingerprint)) {}
+
+ protected:
+  std::string MakeFingerprint() const override { return fingerprint_; }
+
+ private:
+  const std::string fingerprint_;
+};
+
+// Those of documents once did not say where these end.
+TEST_F(CheckpointTest, OlderFingerprintsOfDocumentsAreKnown) {
+  TrainOptions options = SmallOptions(1);
+  options.saving.directory = directory_.string();
+  const auto plan = CompileRun(MakeRequest({}));
+  ASSERT_TRUE(Train(*plan, options).ok());
+  std::string in_file = "hashed";
+  const auto resumes = [&](const std::string& saved, const std::string& given) {
+    Forge((directory_ / "latest").string(), "state.json",
+          absl::StrCat("\"data_fingerprint\": \"", in_file, "\""),
+          absl::StrCat("\"data_fingerprint\": \"", saved, "\""));
+    in_file = saved;
+    return OpenResumePoint(directory_.string(), *plan, options, NamedData(*plan, given)).ok();
+  };
+  const std::string old = "documents:2:1:0:0:00000000000000ff";
+  EXPECT_TRUE(resumes(old, old + ":0123456789abcdef"));
+  EXPECT_TRUE(resumes(old + ":0123456789abcdef", old + ":0123456789abcdef"));
+  EXPECT_FALSE(resumes(old + ":0123456789abcdef", old + ":0123456789abcdee"));
+  EXPECT_FALSE(resumes(old, "documents:2:1:0:0:00000000000000fe:0123456789abcdef"));
+  EXPECT_FALSE(resumes("documents:2:1:0:0", old + ":0123456789abcdef"));
+  EXPECT_FALSE(resumes("text:10", "text:10:00ff"));
 }
 
 // They would be other weights.

@@ -87,6 +87,12 @@ class Packer {
   int64_t room_ = 0;
 };
 
+// Which tokens count is among the tokens.
+uint64_t HashOfBorders(const Documents& documents, uint64_t seed) {
+  return XXH3_64bits_withSeed(documents.begins.data(),
+                              documents.begins.size() * sizeof(documents.begins[0]), seed);
+}
+
 class DocumentDataset : public Dataset {
  public:
   DocumentDataset(Documents train, std::unique_ptr<Documents> validation, bool packed,
@@ -163,8 +169,11 @@ class DocumentDataset : public Dataset {
       const uint64_t both[] = {hash, status_.Checksum(*validation_.source)};
       hash = XXH3_64bits(both, sizeof(both));
     }
-    return absl::StrFormat("documents:%d:%d:%d:%d:%016x", train_.documents, train_.count(),
-                           validation_.documents, validation_.count(), hash);
+    // The same tokens may be cut into documents elsewhere.
+    uint64_t borders = HashOfBorders(train_documents_, 0);
+    if (validation_documents_ != nullptr) borders = HashOfBorders(*validation_documents_, borders);
+    return absl::StrFormat("documents:%d:%d:%d:%d:%016x:%016x", train_.documents, train_.count(),
+                           validation_.documents, validation_.count(), hash, borders);
   }
 
  private:

@@ -191,6 +191,21 @@ TEST(Documents, MicroBatchesCutOneSequence) {
   }
 }
 
+// As many documents and windows, and the same tokens one after another.
+TEST(Documents, AFingerprintSaysWhereDocumentsEnd) {
+  const auto first = Open({{1, 2, 3, 4}, {5, 6}});
+  const auto other = Open({{1, 2, 3}, {4, 5, 6}});
+  EXPECT_NE(first->fingerprint(), other->fingerprint());
+  EXPECT_EQ(first->fingerprint(), Open({{1, 2, 3, 4}, {5, 6}})->fingerprint());
+  EXPECT_NE(first->fingerprint(), Open({{1, 2, ~3, 4}, {5, 6}})->fingerprint());
+  const auto beside = [](const Texts& validation) {
+    return *MakeDocumentDataset(Make({{1, 2, 3}}), std::make_unique<Documents>(Make(validation)),
+                                true, {}, Request());
+  };
+  EXPECT_NE(beside({{1, 2, 3, 4}, {5, 6}})->fingerprint(),
+            beside({{1, 2, 3}, {4, 5, 6}})->fingerprint());
+}
+
 TEST(Documents, TheLastOnesAreHeldOut) {
   Texts texts;
   for (int32_t i = 0; i < 25; ++i) texts.push_back({i, i, i, i, i, i});
