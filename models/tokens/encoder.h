@@ -22,10 +22,11 @@ namespace sluice {
 absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::string_view text,
                                             SpecialTokens special = SpecialTokens::kAdd);
 
-// An added token in a text, which was looked for before it was normalized. From its beginning on, a
-// text has the same tokens whatever stands before.
+// A place in a text from which on it has the same tokens whatever stands before, and so has each
+// beginning of it that is not cut before `end`: an added token that was looked for before the text
+// was normalized, or the first character of a line where a word surely begins with it.
 struct TokenPlace {
-  size_t begin = 0, end = 0;  // in bytes of the text
+  size_t begin = 0, end = 0;  // in bytes of the text: of the added token, or the character
   size_t at = 0;              // in the tokens
 };
 
@@ -35,15 +36,19 @@ class Encoder {
   // `tokenizer` lives longer.
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Appends the tokens of `text`; errors as of Encode, and then `*ids` has some of them. `added`, where
-  // given, gets a place for each added token, from left to right.
+  // Appends the tokens of `text`; errors as of Encode, and then `*ids` has some of them. `places`,
+  // where given, gets those that are known, from left to right.
   absl::Status Append(absl::string_view text, SpecialTokens special, std::vector<int32_t>* ids,
-                      std::vector<TokenPlace>* added = nullptr);
+                      std::vector<TokenPlace>* places = nullptr);
 
  private:
-  // A part of the text without added tokens that are looked for before it is normalized.
-  absl::Status AppendSection(absl::string_view text, bool at_start, std::vector<int32_t>* ids);
-  absl::Status AppendWords(absl::string_view text, bool at_start, std::vector<int32_t>* ids);
+  // Bytes `begin` to `end` of `whole`, without added tokens that are looked for before a text is
+  // normalized.
+  absl::Status AppendSection(absl::string_view whole, size_t begin, size_t end,
+                             std::vector<int32_t>* ids, std::vector<TokenPlace>* places);
+  // `text` is a part of `whole` where there are `places`.
+  absl::Status AppendWords(absl::string_view whole, absl::string_view text, bool at_start,
+                           std::vector<int32_t>* ids, std::vector<TokenPlace>* places);
 
   const Tokenizer& tokenizer_;
   std::vector<Section> sections_;

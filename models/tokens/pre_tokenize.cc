@@ -24,6 +24,34 @@ std::optional<PatternText> PatternOf(const PreTokenizerStep& step) {
   return std::nullopt;
 }
 
+// Llama 3's expression, and that of Qwen 2, which takes numbers one by one.
+constexpr char kLlama3[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char kQwen2[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                          R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// In these expressions nothing but white space follows a newline in a match, and none looks at what
+// stands before it.
+bool LinesBeginWords(const std::vector<PreTokenizerStep>& steps) {
+  bool known = false;  // whether there is such an expression
+  for (const PreTokenizerStep& step : steps) {
+    if (std::holds_alternative<DigitsStep>(step)) continue;
+    if (const auto* split = std::get_if<SplitStep>(&step)) {
+      const PatternText& pattern = split->pattern;
+      if (!pattern.is_regex || (pattern.text != kLlama3 && pattern.text != kQwen2) ||
+          split->behavior != SplitBehavior::kIsolated || split->invert) {
+        return false;
+      }
+      known = true;
+      continue;
+    }
+    const auto* bytes = std::get_if<ByteLevelStep>(&step);
+    if (bytes == nullptr || bytes->add_prefix_space) return false;
+    known |= bytes->use_regex;
+  }
+  return known;
+}
+
 // Appends those words of `word` that are not empty.
 void Append(const Word& word, const std::vector<Part>& parts, std::vector<Word>* words) {
   for (const Part& part : parts) {
@@ -117,6 +145,7 @@ class Passage {
 
 absl::StatusOr<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizerStep>& steps) {
   PreTokenizer pre_tokenizer;
+  pre_tokenizer.lines_begin_words_ = LinesBeginWords(steps);
   for (const PreTokenizerStep& step : steps) {
     pre_tokenizer.byte_level_ |= std::holds_alternative<ByteLevelStep>(step);
     pre_tokenizer.steps_.push_back({step, std::nullopt});

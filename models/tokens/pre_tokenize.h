@@ -32,6 +32,10 @@ class PreTokenizer {
 
   // Whether the model is to see the words' bytes instead of their characters.
   bool byte_level() const { return byte_level_; }
+  // Whether a character that is first in its line begins a word, whatever stands around, where it
+  // is no white space; and from there on a text has the same words whatever stands before. Known of
+  // the expressions of GPT-2, Llama 3 and Qwen 2.
+  bool lines_begin_words() const { return lines_begin_words_; }
 
   // Replaces `*result`, whose words live as long as `text` and `*result`. `at_start`: `text` begins
   // where the whole text does. ResourceExhausted where a regular expression gives up.
@@ -45,6 +49,7 @@ class PreTokenizer {
 
   std::vector<Step> steps_;
   bool byte_level_ = false;
+  bool lines_begin_words_ = false;
 };
 
 }  // namespace sluice

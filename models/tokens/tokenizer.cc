@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "models/tokens/definition/read_definition.h"
 
@@ -13,6 +14,16 @@ namespace {
 absl::Status Named(absl::string_view name, absl::string_view field, const absl::Status& status) {
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": field '", field, "': ", status.message()));
+}
+
+// Whether an added token can reach over the end of a line: in its text, or by the white space that
+// it takes before it, perhaps only where the text ends behind it.
+bool JoinsLines(const AddedToken& token) {
+  for (size_t at = 0; (at = token.content.find('\n', at)) != std::string::npos;) {
+    if (++at == token.content.size()) break;
+    if (!absl::ascii_isspace(static_cast<unsigned char>(token.content[at]))) return true;
+  }
+  return token.left_strip;
 }
 
 }  // namespace
@@ -39,6 +50,7 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(absl::string_vi
                        "the id ", id, " of a special token has no word; expected one that has")));
     }
   }
+  tokenizer->lines_begin_words_ = tokenizer->LinesBeginWords();
   return tokenizer;
 }
 
@@ -75,6 +87,16 @@ absl::Status Tokenizer::AddTokens() {
     if (!added.contains(id)) ids_.emplace(word, id);
   }
   return absl::OkStatus();
+}
+
+bool Tokenizer::LinesBeginWords() const {
+  const auto is_nfc = [](const NormalizerStep& step) {
+    const auto* form = std::get_if<UnicodeNormalizer>(&step);
+    return form != nullptr && form->form == NormalizationForm::kNfc;
+  };
+  const std::vector<NormalizerStep>& steps = definition_.normalizers;
+  return pre_tokenizer_.lines_begin_words() && std::all_of(steps.begin(), steps.end(), is_nfc) &&
+         std::none_of(definition_.added.begin(), definition_.added.end(), JoinsLines);
 }
 
 std::optional<absl::string_view> Tokenizer::WordOf(int32_t id) const {

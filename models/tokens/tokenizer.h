@@ -47,6 +47,9 @@ class Tokenizer {
 
   Tokenizer(TokenizerDefinition definition, Normalizer normalizer, PreTokenizer pre_tokenizer);
   absl::Status AddTokens();
+  // Whether the first character of a line, where it is no white space and the normalizer does not
+  // change the text, begins a word or an added token, in each beginning of the text that has it.
+  bool LinesBeginWords() const;
 
   TokenizerDefinition definition_;  // its model is empty once model_ is made
   const Normalizer normalizer_;
@@ -58,6 +61,7 @@ class Tokenizer {
   absl::flat_hash_map<absl::string_view, int32_t> ids_;  // views of words_ and of definition_.added
   absl::flat_hash_set<int32_t> special_;
   int32_t vocabulary_size_ = 0;
+  bool lines_begin_words_ = false;
 };
 
 }  // namespace sluice

@@ -91,28 +91,28 @@ absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodeMessages(const Docum
   std::string text;
   for (const ChatPiece& piece : *pieces) text += piece.text;
   std::vector<int32_t> tokens;
-  std::vector<TokenPlace> added;
-  absl::Status status = encoder_.Append(text, SpecialTokens::kLeaveOut, &tokens, &added);
+  std::vector<TokenPlace> places;
+  absl::Status status = encoder_.Append(text, SpecialTokens::kLeaveOut, &tokens, &places);
   if (status.ok() && loss_on_ == LossOn::kAssistant) {
-    status = LeaveOutPieces(*pieces, text, added, &tokens);
+    status = LeaveOutPieces(*pieces, text, places, &tokens);
   }
   if (!status.ok()) return InField("messages", status);
   return tokens;
 }
 
 // A border between pieces lies where the tokens of all before it stop being those of the whole. Of all
-// before it, those before an added token are known to be the same.
+// before it, those before the last place are known to be the same.
 absl::Status DocumentEncoder::LeaveOutPieces(const std::vector<ChatPiece>& pieces,
                                              absl::string_view text,
-                                             const std::vector<TokenPlace>& added,
+                                             const std::vector<TokenPlace>& places,
                                              std::vector<int32_t>* tokens) {
   int64_t done = 0;
   size_t end = 0;
   TokenPlace last;  // that ends within the pieces so far
-  auto next = added.begin();
+  auto next = places.begin();
   for (size_t i = 0; i < pieces.size(); ++i) {
     end += pieces[i].text.size();
-    for (; next != added.end() && next->end <= end; ++next) last = *next;
+    for (; next != places.end() && next->end <= end; ++next) last = *next;
     auto until = static_cast<int64_t>(tokens->size());
     if (i + 1 < pieces.size()) {
       std::vector<int32_t> before;

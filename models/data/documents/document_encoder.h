@@ -54,7 +54,7 @@ class DocumentEncoder {
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Document& document);
   absl::StatusOr<std::vector<int32_t>> EncodeMessages(const Document& document);
   absl::Status LeaveOutPieces(const std::vector<ChatPiece>& pieces, absl::string_view text,
-                              const std::vector<TokenPlace>& added, std::vector<int32_t>* tokens);
+                              const std::vector<TokenPlace>& places, std::vector<int32_t>* tokens);
   absl::Status AddEnd(std::vector<int32_t>* tokens) const;
 
   const TextFormat& format_;

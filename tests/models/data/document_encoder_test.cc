@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/data/documents/document_tokens.h"
 #include "models/tokens/tokenizer.h"
@@ -38,16 +40,29 @@ Ids CountedByPrefixes(const Tokenizer& tokenizer, const std::vector<ChatPiece>& 
   return tokens;
 }
 
-class DocumentEncoderTest : public testing::TestWithParam<const char*> {};
+struct Case {
+  const char* fixture;
+  bool strips = true;  // whether added tokens take white space before them, as those of fixtures do
+};
+std::unique_ptr<const Tokenizer> Load(const Case& which) {
+  const std::string path =
+      (SourceFolder() / "tests/models/tokens/fixtures" / which.fixture).string() + ".json";
+  std::string json = ReadBytes(path);
+  if (!which.strips) absl::StrReplaceAll({{"\"lstrip\":true", "\"lstrip\":false"}}, &json);
+  auto tokenizer = Tokenizer::Load(json, path);
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+class DocumentEncoderTest : public testing::TestWithParam<Case> {};
 
 TEST_P(DocumentEncoderTest, CountsWhatPiecesSay) {
-  const std::string path =
-      (SourceFolder() / "tests/models/tokens/fixtures" / GetParam()).string() + ".json";
-  const auto tokenizer = Tokenizer::Load(ReadBytes(path), path);
-  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::unique_ptr<const Tokenizer> tokenizer = Load(GetParam());
+  ASSERT_NE(tokenizer, nullptr);
   std::vector<ChatPiece> pieces;
-  const TextFormat format = {.tokenizer = tokenizer->get(),
-                             .render_chat = [&pieces](const Conversation&, LossOn) { return pieces; }};
+  const TextFormat format = {
+      .tokenizer = tokenizer.get(),
+      .render_chat = [&pieces](const Conversation&, LossOn) { return pieces; }};
   DocumentEncoder encoder(format, LossOn::kAssistant);
   Document document;
   document.form = Document::Form::kMessages;
@@ -55,7 +70,9 @@ TEST_P(DocumentEncoderTest, CountsWhatPiecesSay) {
                                "LORD",         "foo_bar",  "foo",  "_",
                                "  ",           " ",        "\n",   "<strip>",
                                "\u2167",       "the Lord", "a",    "\u00e9",
-                               "\u65e5\u672c", "1",        "<|",   "'s"};
+                               "\u65e5\u672c", "1",        "<|",   "'s",
+                               "User: ",       "!\n",      "\n\n", "\r\n",
+                               "\n\u0301",     "\u180e"};
   std::mt19937 random(7);
   const auto below = [&random](int n) {
     return static_cast<int>(random() % static_cast<uint32_t>(n));
@@ -70,9 +87,9 @@ TEST_P(DocumentEncoderTest, CountsWhatPiecesSay) {
     }
     const auto tokens = encoder.Encode(document);
     ASSERT_TRUE(tokens.ok()) << tokens.status();
-    ASSERT_EQ(*tokens, CountedByPrefixes(**tokenizer, pieces)) << "trial " << trial;
+    ASSERT_EQ(*tokens, CountedByPrefixes(*tokenizer, pieces)) << "trial " << trial;
     if (pieces.size() < 2) continue;
-    const Ids first = *Encode(**tokenizer, pieces[0].text, SpecialTokens::kLeaveOut);
+    const Ids first = *Encode(*tokenizer, pieces[0].text, SpecialTokens::kLeaveOut);
     const bool whole = first.size() <= tokens->size() &&
                        std::equal(first.begin(), first.end(), tokens->begin(),
                                   [](int32_t a, int32_t b) { return a == IdOfToken(b); });
@@ -82,8 +99,38 @@ TEST_P(DocumentEncoderTest, CountsWhatPiecesSay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, DocumentEncoderTest,
-                         testing::Values("gemma", "gpt2", "llama2", "llama2_first", "llama3_gaps",
-                                         "metaspace", "qwen2", "smollm", "unk_each"));
+                         testing::Values(Case{"gemma"}, Case{"gpt2"}, Case{"llama2"},
+                                         Case{"llama2_first"}, Case{"llama3_gaps"},
+                                         Case{"metaspace"}, Case{"qwen2"}, Case{"smollm"},
+                                         Case{"unk_each"}, Case{"llama3_gaps", false},
+                                         Case{"qwen2", false}, Case{"smollm", false}));
+
+// From which on nothing before them is encoded again.
+TEST(EncoderPlaces, AreAddedTokensAndBeginningsOfLines) {
+  const auto places_of = [](const Case& which) {
+    const std::string text = "User: a!\n b\nAssistant: c\r\n\u65e5\n'd\n\u0301<|start|>";
+    const std::unique_ptr<const Tokenizer> tokenizer = Load(which);
+    Encoder encoder(*tokenizer);
+    Ids ids;
+    std::vector<TokenPlace> places;
+    EXPECT_TRUE(encoder.Append(text, SpecialTokens::kLeaveOut, &ids, &places).ok());
+    std::vector<std::string> words;
+    for (const TokenPlace& place : places) {
+      words.push_back(text.substr(place.begin, place.end - place.begin));
+      const Ids rest = *Encode(*tokenizer, text.substr(place.begin), SpecialTokens::kLeaveOut);
+      EXPECT_EQ(Ids(ids.begin() + static_cast<std::ptrdiff_t>(place.at), ids.end()), rest);
+    }
+    return words;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(places_of({"gpt2"}), ElementsAre("A", "\u65e5", "'"));
+  for (const char* fixture : {"llama3_gaps", "qwen2", "smollm"}) {
+    EXPECT_THAT(places_of({fixture, false}), ElementsAre("A", "\u65e5", "'", "<|start|>"));
+  }
+  // A tokenizer that joins words, or may take the end of a line, has none in its text.
+  EXPECT_THAT(places_of({"qwen2"}), ElementsAre("<|start|>"));
+  EXPECT_THAT(places_of({"metaspace"}), ElementsAre("<|start|>"));
+}
 
 }  // namespace
 }  // namespace sluice
