@@ -131,6 +131,37 @@ TEST(JointPlan, AGapThatIsAllowedIsKept) {
   EXPECT_GT(faster, 0);
 }
 
+// A whole step's seconds bound no bottleneck: settings with more replicas or larger micro-batches
+// come earlier where there is memory for few, and prove nothing of the others.
+TEST(JointPlan, OfTheBottleneckIsTheBestOfAllSettingsPlannedApart) {
+  int found = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const RandomModel model(seed);
+    JointRequest request = RequestFor(model, *ListSettings(FourDevices(model, 2)));
+    request.common.objective = PlanObjective::kBottleneck;
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanSetting& setting : request.settings) {
+      const absl::StatusOr<Plan> plan =
+          MakePlan(RequestOf(request.common, setting, *model.Price(setting)));
+      if (plan.ok()) least = std::min(least, plan->bottleneck_seconds);
+    }
+    const absl::StatusOr<JointPlan> joint = MakeJointPlan(request);
+    ASSERT_EQ(joint.ok(), least < std::numeric_limits<double>::infinity()) << joint.status();
+    if (!joint.ok()) continue;
+    ++found;
+    EXPECT_NEAR(joint->plan.bottleneck_seconds, least, kTolerance);
+    EXPECT_TRUE(joint->plan.optimal) << joint->plan.gap();
+    EXPECT_NEAR(joint->plan.lower_bound, least, kTolerance);
+    // Stopped at once, it has what is quick to find, and nothing is proved of the others.
+    request.common.stop = [] { return true; };
+    const absl::StatusOr<JointPlan> stopped = MakeJointPlan(request);
+    if (!stopped.ok()) continue;  // little memory
+    EXPECT_GE(stopped->plan.bottleneck_seconds, least - kTolerance);
+    EXPECT_LE(stopped->plan.lower_bound, least + kTolerance);
+  }
+  EXPECT_GT(found, 30);
+}
+
 TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     RandomModel model(seed);

@@ -34,14 +34,15 @@ struct JointPlan {
   Plan plan;
   PlanSetting setting;
   Machines machines;       // of that setting
-  int settings_tried = 0;  // the others were proved slower by StepFloor alone
+  int settings_tried = 0;  // the others were proved slower by ObjectiveFloor alone
   int settings_in_all = 0;
   bool completed = true;  // false: stop_completing came before FitRun had counted the plan's bytes
 };
 
 // The best plan over all settings. Its lower bound holds over all of them, and its `rejected` tells
-// of the other settings first. Settings are taken by QuickSeconds, least first, and those whose
-// StepFloor the best plan found already meets are not searched. Errors as MakePlan.
+// of the other settings first. They are compared by the objective: the bottleneck is that of one
+// micro-batch, whatever its size. Settings are taken by QuickSeconds, least first, and those whose
+// ObjectiveFloor the best plan found already meets are not searched. Errors as MakePlan.
 absl::StatusOr<JointPlan> MakeJointPlan(const JointRequest& request);
 
 }  // namespace sluice

@@ -61,7 +61,7 @@ class Planner {
   Planner(const PlanRequest& request, const Plan* before)
       : request_(request),
         before_(before),
-        floor_(request.objective == PlanObjective::kStep ? StepFloor(request) : 0),
+        floor_(ObjectiveFloor(request)),
         race_({.cutoff = request.cutoff,
                .gap = request.gap,
                .budget = request.budget,
@@ -254,7 +254,7 @@ class Planner {
 
   const PlanRequest& request_;
   const Plan* const before_;
-  const double floor_;  // seconds that no plan beats; 0 for other objectives
+  const double floor_;  // ObjectiveFloor()
   Race race_;
   std::deque<TimetableContestant> contestants_;  // those with the fewest in flight first
   std::vector<RejectedPlan> rejected_;
@@ -266,6 +266,11 @@ class Planner {
 };
 
 }  // namespace
+
+double ObjectiveFloor(const PlanRequest& request) {
+  const double step = StepFloor(request);
+  return request.objective == PlanObjective::kStep || step == kInfinity ? step : 0;
+}
 
 double QuickSeconds(const PlanRequest& request) {
   PlanRequest quick = request;
@@ -280,7 +285,9 @@ double QuickSeconds(const PlanRequest& request) {
   const absl::StatusOr<std::vector<Candidate>> candidates =
       ListCandidates(quick, &rejected, &stopped);
   if (!candidates.ok()) return kInfinity;
-  return TimetableContestant(quick, candidates->front()).Seed();
+  TimetableContestant contestant(quick, candidates->front());
+  if (request.objective == PlanObjective::kStep) return contestant.Seed();
+  return contestant.FindBottleneck().seconds;
 }
 
 absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& request,

@@ -9,8 +9,12 @@
 
 namespace sluice {
 
-// Seconds of a plan that is quick to find, by 1F1B or the one schedule that was asked for; infinite
-// where none of the few tried fits.
+// Seconds of the objective that no plan beats, known before any is tried: StepFloor; for the
+// bottleneck 0, as a step's seconds say nothing of it, or infinite where nothing fits.
+double ObjectiveFloor(const PlanRequest& request);
+
+// Seconds of the objective, for a plan that is quick to find, by 1F1B or the one schedule that was
+// asked for; infinite where none of the few tried fits.
 double QuickSeconds(const PlanRequest& request);
 
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "partitioner/bounds/step_floor.h"
 #include "partitioner/planning/race/planner.h"
 
 namespace sluice {
@@ -23,7 +22,7 @@ SettingContestant::SettingContestant(const PlanSetting& setting, const PlanReque
     return;
   }
   request_ = RequestOf(request, setting, *std::move(machines));
-  floor = StepFloor(request_);
+  floor = ObjectiveFloor(request_);
 }
 
 void SettingContestant::Try() { quick_seconds_ = QuickSeconds(request_); }
