@@ -131,13 +131,14 @@ class Plan:
     def what_if(self) -> List[Record]:
         """With ``what_if=True``: what more or fewer devices, more memory or bandwidth would
         change: records with ``what``, ``step_seconds``, ``peak_bytes`` and ``plan``, or ``what``
-        and ``why``."""
+        and ``why``; of the objective "bottleneck" with ``bottleneck_seconds``, too."""
         return [Record(each) for each in self._data.get("what_if", [])]
 
     @property
     def pareto(self) -> List[Record]:
         """With ``pareto=True``: the fastest plan for each amount of memory: records with
-        ``step_seconds``, ``peak_bytes`` and ``plan``."""
+        ``step_seconds``, ``peak_bytes`` and ``plan``; of the objective "bottleneck" with
+        ``bottleneck_seconds``, too."""
         return [Record(each) for each in self._data.get("pareto", [])]
 
     @property

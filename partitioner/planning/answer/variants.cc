@@ -31,6 +31,7 @@ PlanVariant Describe(std::string what, const absl::StatusOr<JointPlan>& found) {
   variant.description = absl::StrCat(plan.description, "; ", found->setting.Describe());
   variant.bytes = plan.largest_peak_bytes();
   variant.seconds = plan.objective_seconds();
+  variant.step_seconds = plan.step_seconds;
   return variant;
 }
 

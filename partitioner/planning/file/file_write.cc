@@ -139,13 +139,14 @@ Json CostsJson(const Plan& plan) {
   return json;
 }
 
-Json VariantsJson(const std::vector<PlanVariant>& variants) {
+Json VariantsJson(const std::vector<PlanVariant>& variants, PlanObjective objective) {
   Json list = Json::array();
   for (const PlanVariant& variant : variants) {
     Json entry;
     if (!variant.what.empty()) entry["what"] = variant.what;
     if (variant.why.empty()) {
-      entry["step_seconds"] = variant.seconds;
+      entry["step_seconds"] = variant.step_seconds;
+      if (objective == PlanObjective::kBottleneck) entry["bottleneck_seconds"] = variant.seconds;
       entry["peak_bytes"] = variant.bytes;
       entry["plan"] = variant.description;
     } else {
@@ -176,8 +177,8 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context, const PlanV
       json["rejected"].push_back({{"what", rejected.what}, {"why", rejected.why}});
     }
   }
-  if (variants.pareto) json["pareto"] = VariantsJson(*variants.pareto);
-  if (variants.what_if) json["what_if"] = VariantsJson(*variants.what_if);
+  if (variants.pareto) json["pareto"] = VariantsJson(*variants.pareto, plan.objective);
+  if (variants.what_if) json["what_if"] = VariantsJson(*variants.what_if, plan.objective);
   return JsonText(json, 2) + "\n";
 }
 

@@ -13,8 +13,9 @@ struct PlanVariant {
   std::string what;         // "10 GB more memory per device"
   std::string description;  // "zbv, 2 chunks; pipeline 4, 16 micro-batches of 1"
   int64_t bytes = 0;        // of the fullest device
-  double seconds = 0;       // 0 where there is no plan
-  std::string why;          // there is none
+  // Of the objective, and of a step; 0 where there is no plan.
+  double seconds = 0, step_seconds = 0;
+  std::string why;  // there is none
 };
 
 // What was asked for beside the best plan; nullopt where it was not.

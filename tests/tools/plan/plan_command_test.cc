@@ -831,6 +831,23 @@ TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
   EXPECT_GT(layers[2], 1.5 * layers[1]);
 }
 
+// Variants of a plan for the bottleneck have a step, too, and say which number is which.
+TEST_F(PlanCommand, VariantsOfTheBottleneckSayWhatAStepTakes) {
+  const json plan = Plan(std::string(kGpt2) +
+                         " --layers 8 --schedule 1f1b --objective bottleneck --what-if --pareto");
+  const double step = plan["step_seconds"], bottleneck = plan["bottleneck_seconds"];
+  EXPECT_GT(step, 16 * bottleneck);
+  // The first may be one of as small a bottleneck that takes less memory.
+  EXPECT_NEAR(plan["pareto"][0]["step_seconds"].get<double>(), step, 0.1 * step);
+  EXPECT_NEAR(plan["pareto"][0]["bottleneck_seconds"].get<double>(), bottleneck,
+              0.003 * bottleneck);
+  for (const json& variant : plan["what_if"]) {
+    EXPECT_GT(variant["step_seconds"].get<double>(),
+              16 * variant["bottleneck_seconds"].get<double>())
+        << variant;
+  }
+}
+
 TEST_F(PlanCommand, SaysWhatMoreAndFewerWouldChange) {
   const std::string question = std::string(kGpt2) + " --layers 8 --schedule 1f1b --memory ";
   const json plan = Plan(question + "2500MiB --what-if --pareto");
