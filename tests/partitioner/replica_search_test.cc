@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -287,6 +288,46 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   // 24 micro-batches of 3 ms on the last device, after the first one's 3 ms and before its 6; then
   // two thirds of a megabyte each way.
   EXPECT_DOUBLE_EQ(plan->step_seconds, 24 * 3e-3 + 9e-3 + 2 * 2e-3 / 3);
+}
+
+// Where the time is over before any timetable with one device a stage was looked at, the bound holds
+// for these as well.
+TEST(ReplicatedPlan, StopsWithABoundThatHoldsWithADeviceAStage) {
+  ProfileGraph graph;
+  for (int i = 0; i < 8; ++i) {
+    ProfileNode node;
+    node.id = absl::StrCat("node", i);
+    node.forward_seconds = 1e-3;
+    node.backward_seconds = 2e-3;
+    node.activation_bytes = 100;
+    node.parameter_bytes = 1e8;
+    if (i < 7) node.users = {i + 1};
+    graph.nodes.push_back(node);
+  }
+  GraphStepRequest request = RequestFor(graph, 4, 4);
+  request.machines.link.bandwidth = 1e9;
+  const auto best = FindGraphStepPlan(request);
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_FALSE(best->has_replicas());
+  std::atomic<int> looks = 0;
+  request.stop = [&looks] {
+    ++looks;
+    return false;
+  };
+  const auto sets = Downsets::Enumerate(graph, 1000);
+  ASSERT_TRUE(sets.ok());
+  double bound = 0;
+  const auto replicated = FindReplicatedPlan(request, GraphWork(graph, *sets), &bound);
+  ASSERT_TRUE(replicated.ok()) << replicated.status();
+  ASSERT_GT(bound, best->step_seconds * (1 + kProofTolerance));
+  std::atomic<int> left = looks.load();
+  request.stop = [&left] { return --left < 0; };
+  const auto plan = FindGraphStepPlan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->step_seconds, replicated->step_seconds);
+  EXPECT_LE(plan->lower_bound, best->step_seconds);
+  EXPECT_GT(plan->lower_bound, 0);
+  EXPECT_FALSE(plan->optimal);
 }
 
 // Fewer operations than devices; schedules with several stages per device.

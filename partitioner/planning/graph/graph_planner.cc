@@ -37,7 +37,8 @@ GraphPlanner::GraphPlanner(const GraphStepRequest& request, const GraphWork& wor
       race_({.cutoff = cutoff,
              .gap = request.gap,
              .budget = request.budget - request.budget / kShareOfSeeds,
-             .stop = request.stop}) {}
+             .stop = request.stop}),
+      lower_bound_(EvenSeconds()) {}
 
 absl::StatusOr<std::optional<Plan>> GraphPlanner::Run() {
   const auto chain = ChainOf(*request_.graph);
@@ -55,9 +56,12 @@ absl::StatusOr<std::optional<Plan>> GraphPlanner::Run() {
 absl::Status GraphPlanner::Enter(const PlanRequest& along) {
   bool stopped = false;
   absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(along, &refused_, &stopped);
-  if (!candidates.ok()) return candidates.status();
+  all_entered_ = !stopped;
+  if (!candidates.ok()) {
+    if (all_entered_) lower_bound_ = kInfinity;  // there is none
+    return candidates.status();
+  }
   candidates_ = *std::move(candidates);
-  if (stopped) lower_bound_ = EvenSeconds();
   for (const Candidate& candidate : candidates_) {
     order_.push_back(&contestants_.emplace_back(candidate, ProblemOf(candidate)));
   }
@@ -122,10 +126,12 @@ absl::Status GraphPlanner::TakeSeeds() {
 
 absl::Status GraphPlanner::Search() {
   race_.Run({order_.begin(), order_.end()});
+  double bound = all_entered_ ? kInfinity : lower_bound_;
   for (const GraphContestant& each : contestants_) {
     if (each.result.outcome == RaceOutcome::kRefused) return each.result.why;
-    lower_bound_ = std::min(lower_bound_, each.result.lower_bound);
+    bound = std::min(bound, each.result.lower_bound);
   }
+  lower_bound_ = bound;
   return absl::OkStatus();
 }
 

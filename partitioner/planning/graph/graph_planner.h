@@ -62,7 +62,8 @@ class GraphPlanner {
   std::vector<GraphContestant*> order_;  // in which they race
   std::vector<RejectedPlan> refused_;
   Race race_;
-  double lower_bound_ = std::numeric_limits<double>::infinity();
+  bool all_entered_ = false;  // the race has every timetable that is asked for and can be had
+  double lower_bound_;        // EvenSeconds() until more is proved
 };
 
 }  // namespace sluice
