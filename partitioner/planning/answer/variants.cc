@@ -42,6 +42,12 @@ void AddMemory(Machines* machines) {
   }
 }
 
+// Gives no rank more than `limit` bytes, and none more than it has.
+void CapMemory(int64_t limit, Machines* machines) {
+  if (machines->rank_memory.empty()) machines->SetMemory(limit);
+  for (int64_t& bytes : machines->rank_memory) bytes = std::min(bytes, limit);
+}
+
 void DoubleBandwidth(Machines* machines) {
   machines->link.bandwidth *= kMoreBandwidth;
   for (Link& link : machines->rank_links) link.bandwidth *= kMoreBandwidth;
@@ -148,7 +154,7 @@ std::vector<PlanVariant> ParetoFront(const PlanQuestion& question, const PlanSou
     const std::string what =
         limit ? absl::StrCat("at most ", FormatBytes(static_cast<double>(*limit))) : "the fastest";
     const absl::StatusOr<JointPlan> found = replan.With(what, [&](Machines* machines) {
-      if (limit || !front.empty()) machines->SetMemory(limit);
+      if (limit) CapMemory(*limit, machines);
     });
     if (!found.ok()) break;
     PlanVariant point = Describe("", found);

@@ -831,6 +831,23 @@ TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
   EXPECT_GT(layers[2], 1.5 * layers[1]);
 }
 
+// No variant with less memory is faster than the best plan, whichever devices have how much.
+TEST_F(PlanCommand, SmallDevicesOfAClusterStaySmallWithLessMemory) {
+  std::ofstream(Path("mixed.json")) << R"({"name": "mixed", "devices": [
+      {"device": "h200", "count": 2},
+      {"device": {"name": "small", "fp32_flops": 6e13, "bf16_flops": 9e14, "memory_bandwidth": 4e12,
+                  "memory_bytes": 2e10}, "count": 2}],
+      "devices_per_node": 4, "inside": {"bandwidth": 3e11}})";
+  const json plan = Plan(
+      "llama-3.1-8b --devices 4 --micro-batch-size 1 --micro-batches 4 --seq 2048 --schedule "
+      "1f1b --recompute none --pareto --cluster " +
+      Path("mixed.json"));
+  ASSERT_GE(plan["pareto"].size(), 1u);
+  for (const json& point : plan["pareto"]) {
+    EXPECT_GE(point["step_seconds"].get<double>(), plan["step_seconds"].get<double>() * 0.997);
+  }
+}
+
 // Variants of a plan for the bottleneck have a step, too, and say which number is which.
 TEST_F(PlanCommand, VariantsOfTheBottleneckSayWhatAStepTakes) {
   const json plan = Plan(std::string(kGpt2) +
