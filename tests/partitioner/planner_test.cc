@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/plan/plan.h"
 #include "partitioner/planning/question/plan_request.h"
@@ -141,6 +143,26 @@ TEST(MakePlan, RejectsEachTimetableOnceWhenItIsStopped) {
     }
   }
   EXPECT_GT(stopped, 0);
+}
+
+// A plan with an order of its own is kept where the time is over before the catalogue is tried.
+TEST(MakePlan, KeepsWhatItHasFoundWhenItIsStopped) {
+  Random random(23);
+  const CostTable costs = *CostTable::Create(RandomLayers(random, 11));
+  PlanRequest request = SomeRequest(costs, 4, 300);
+  std::atomic<int> asked = 0;
+  const auto found = FindCustomOrder(request, {.enough = StepFloor(request), .stop = [&asked] {
+                                                 ++asked;
+                                                 return false;
+                                               }});
+  ASSERT_TRUE(found.has_value());
+  std::atomic<int> left = asked.load();
+  request.stop = [&left] { return --left < 0; };
+  const absl::StatusOr<Plan> plan = MakePlan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->schedule, kCustomOrder);
+  EXPECT_EQ(plan->lower_bound, StepFloor(request));
+  EXPECT_NEAR(plan->step_seconds, found->seconds, found->seconds * kProofTolerance);
 }
 
 TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {

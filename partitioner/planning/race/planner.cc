@@ -83,6 +83,7 @@ class Planner {
     }
     const absl::StatusOr<std::vector<Candidate>> candidates =
         ListCandidates(request_, &rejected_, &cut_short_);
+    if (cut_short_ && !candidates.ok() && best_) return Finish();
     if (!candidates.ok()) return candidates.status();
     if (cut_short_) lower_bound_ = floor_;
     for (const Candidate& candidate : *candidates) contestants_.emplace_back(request_, candidate);
