@@ -13,6 +13,12 @@ Link SharedCards(const ClusterSpec& cluster, double cards, double most) {
   return link;
 }
 
+// Of the `stride` rings of a block of `span` devices, those that have a device among `inside`
+// neighbours of the block and another one elsewhere.
+int64_t RingsThatLeave(int64_t inside, int64_t span, int64_t stride) {
+  return std::min(inside, stride) + std::min(span - inside, stride) - stride;
+}
+
 }  // namespace
 
 int ClusterSpec::device_count() const { return std::accumulate(counts.begin(), counts.end(), 0); }
@@ -35,12 +41,23 @@ ClusterSpec UniformCluster(const DeviceSpec& device, int count) {
 }
 
 Link GroupLink(const ClusterSpec& cluster, int ranks, int stride) {
-  const int64_t span = int64_t{ranks} * stride;
-  if (span <= cluster.devices_per_node) return cluster.inside;
-  // A node holds one rank of each of so many groups, or all the ranks it has of fewer.
-  const int groups = std::min(stride, cluster.devices_per_node);
-  return SharedCards(cluster, static_cast<double>(cluster.cards_per_node) / groups,
-                     cluster.inside.bandwidth);
+  // `stride` groups share each of the blocks of `span` devices that follow one another. Nodes cut
+  // the blocks in the same way again after span / gcd(span, per_node) of them.
+  const int64_t span = int64_t{ranks} * stride, per_node = cluster.devices_per_node;
+  const int64_t end = std::max<int64_t>(cluster.device_count() / span, 1) * span;
+  const int64_t nodes = std::min((end - 1) / per_node + 1, span / std::gcd(span, per_node));
+  int64_t rings = 0;  // that leave the node that most of them leave
+  for (int64_t node = 0; node < nodes; ++node) {
+    const int64_t low = node * per_node, high = std::min(low + per_node, end);
+    const int64_t first = low / span, last = (high - 1) / span;
+    const int64_t in_first = std::min(high, (first + 1) * span) - low;
+    int64_t leave = RingsThatLeave(in_first, span, stride);
+    if (last > first) leave += RingsThatLeave(high - last * span, span, stride);
+    rings = std::max(rings, leave);
+  }
+  if (rings == 0) return cluster.inside;
+  const double cards = static_cast<double>(cluster.cards_per_node) / static_cast<double>(rings);
+  return SharedCards(cluster, cards, cluster.inside.bandwidth);
 }
 
 Link RankLink(const ClusterSpec& cluster, const Parallel& parallel, int from, int to) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "partitioner/costs/collectives.h"
 
@@ -111,9 +112,59 @@ TEST(Links, GroupsInsideANodeUseItsLinkAndOthersShareCards) {
   EXPECT_EQ(GroupLink(cluster, 2, 2).bandwidth, 2e11);
   EXPECT_EQ(GroupLink(cluster, 8, 1).bandwidth, 4e10);  // one ring uses both cards
   EXPECT_EQ(GroupLink(cluster, 8, 1).latency, 5e-6);
-  EXPECT_EQ(GroupLink(cluster, 3, 2).bandwidth, 2e10);   // two rings per node
+  EXPECT_EQ(GroupLink(cluster, 3, 2).bandwidth, 1e10);   // in the middle node, two of either side
   EXPECT_EQ(GroupLink(cluster, 3, 4).bandwidth, 1e10);   // four rings per node
   EXPECT_EQ(GroupLink(cluster, 2, 16).bandwidth, 1e10);  // a node has no more rings than devices
+}
+
+// The same for groups that are placed one after the other, by counting the rings that leave each
+// node.
+Link NaiveGroupLink(const ClusterSpec& cluster, int ranks, int stride) {
+  const int span = ranks * stride;
+  std::map<int, int> rings;  // [node] that leave it
+  int most = 0;
+  for (int block = 0; block < std::max(1, cluster.device_count() / span); ++block) {
+    for (int ring = 0; ring < stride; ++ring) {
+      std::set<int> nodes;
+      for (int rank = 0; rank < ranks; ++rank) {
+        nodes.insert((block * span + rank * stride + ring) / cluster.devices_per_node);
+      }
+      if (nodes.size() == 1) continue;
+      for (int node : nodes) most = std::max(most, ++rings[node]);
+    }
+  }
+  if (most == 0) return cluster.inside;
+  Link link = cluster.between;
+  link.bandwidth *= static_cast<double>(cluster.cards_per_node) / most;
+  link.bandwidth = std::min(link.bandwidth, cluster.inside.bandwidth);
+  return link;
+}
+
+// Of eight devices a node, ranks of six cross into the next node, wherever the first one starts.
+TEST(Links, GroupsThatStraddleNodesUseTheirCards) {
+  ClusterSpec cluster = Mixed();
+  cluster.devices_per_node = 8;
+  cluster.cards_per_node = 1;
+  cluster.counts = {8, 8};
+  EXPECT_EQ(GroupLink(cluster, 4, 1).bandwidth, 2e11);
+  EXPECT_EQ(GroupLink(cluster, 6, 1).bandwidth, 2e10);
+  EXPECT_EQ(GroupLink(cluster, 6, 1).latency, 5e-6);
+  cluster.counts = {4, 2};  // one node
+  EXPECT_EQ(GroupLink(cluster, 3, 1).bandwidth, 2e11);
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    cluster.devices_per_node = 1 + static_cast<int>(random() % 9);
+    cluster.cards_per_node = 1 + static_cast<int>(random() % 4);
+    cluster.counts = {1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 40)};
+    const int ranks = 2 + static_cast<int>(random() % 8);
+    const int stride = 1 + static_cast<int>(random() % 8);
+    const Link expected = NaiveGroupLink(cluster, ranks, stride);
+    const Link link = GroupLink(cluster, ranks, stride);
+    ASSERT_EQ(link.bandwidth, expected.bandwidth)
+        << ranks << " ranks " << stride << " apart, " << cluster.devices_per_node << " a node of "
+        << cluster.device_count();
+    ASSERT_EQ(link.latency, expected.latency);
+  }
 }
 
 // The link between two stages, by counting how many ranks send over the cards of each node.
