@@ -119,6 +119,10 @@ absl::Status CheckTorchTitanFile(const std::string& output) {
         "before 0.3, and the timetable is NAME.csv");
   }
   const std::string name = output.substr(output.rfind('/') + 1);
+  if (name == ".py") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "-o ", output, ": Python cannot import a module without a name; give -o NAME.py"));
+  }
   if (*file == TorchTitanFile::kPython && absl::c_count(name, '.') > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("-o ", output,

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
+#include "models/spec/json_text.h"
 #include "partitioner/planning/file/one_policy.h"
 
 namespace sluice {
@@ -69,14 +70,24 @@ struct Part {
   std::vector<std::pair<const char*, std::string>> settings;
 };
 
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
+// A string as JSON writes it, which TOML and Python read alike: whatever is no quote, backslash or
+// control character stays as it is. TOML alone refuses DEL as it is.
+std::string Quoted(const std::string& text) {
+  return absl::StrReplaceAll(JsonText(nlohmann::json(text)), {{"\x7f", "\\u007f"}});
+}
+
+// The same without the quotes, for a comment, or a part of a string.
+std::string Escaped(const std::string& text) {
+  const std::string quoted = Quoted(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
 
 // Comments on what is trained, which no key of the plan's parts says; "" where all is.
 std::string TrainedComment(const Adaptation& adaptation, TorchTitanFile file) {
   const std::string trained = adaptation.ToString();
   if (trained.empty()) return "";
   return absl::StrCat(
-      "# The plan is for a model of which not all is trained: ", absl::CEscape(trained), "\n",
+      "# The plan is for a model of which not all is trained: ", Escaped(trained), "\n",
       file == TorchTitanFile::kToml
           ? "# No key here says that: freeze parameters and add adapters in the model's code.\n"
           : "# Nothing here says that: add adapters by the LoRAConverter of\n"
@@ -150,7 +161,7 @@ std::string Python(const std::vector<Part>& parts, const std::string& csv, int p
   const std::string module(absl::StripSuffix(csv.substr(csv.rfind('/') + 1), ".csv"));
   std::string trained = TrainedComment(adaptation, TorchTitanFile::kPython);
   if (!trained.empty()) trained = absl::StrCat("#\n", trained);
-  return absl::Substitute(kPython, processes, absl::CEscape(module), settings,
+  return absl::Substitute(kPython, processes, Escaped(module), settings,
                           ActivationCheckpoint(recompute), trained);
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/built_files.h"
 #include "tests/sanitizers.h"
 
@@ -558,6 +559,28 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
           "8 --format torchtitan --memory 2TiB -o x.toml")
           .err,
       HasSubstr("not 'predict ahead 0'"));
+}
+
+// A path is text: what is no quote or backslash is the same in TOML and Python as in its name.
+TEST_F(PlanCommand, QuotesPathsForTorchTitan) {
+  const std::string asked =
+      "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --schedule 1f1b --format "
+      "torchtitan -o ";
+  const std::string name = "pl\xc3\xa4n it's \"a\\b\"";
+  const std::string quoted = "pl\xc3\xa4n it's \\\"a\\\\b\\\"";
+  const auto shell = [](const std::string& path) {
+    return absl::StrCat("'", absl::StrReplaceAll(path, {{"'", "'\\''"}}), "'");
+  };
+  ASSERT_EQ(Run(asked + shell(Path(name + ".toml"))).exit_code, 0);
+  EXPECT_THAT(Contents(Path(name + ".toml")),
+              HasSubstr("schedule_csv = \"" + Path(quoted) + ".csv\"\n"));
+  ASSERT_EQ(Run(asked + shell(Path(name + ".py"))).exit_code, 0);
+  EXPECT_THAT(Contents(Path(name + ".py")), HasSubstr("with_name(\"" + quoted + ".csv\"))\n"));
+  // A line feed ends neither the string nor a comment.
+  ASSERT_EQ(Run(asked + shell(Path("a\nb.py"))).exit_code, 0);
+  EXPECT_THAT(Contents(Path("a\nb.py")), HasSubstr("with_name(\"a\\nb.csv\"))\n"));
+  EXPECT_THAT(Contents(Path("a\nb.py")), HasSubstr("--module a\\nb --config"));
+  ExpectFailure(asked + Path(".py"), 2, "cannot import a module without a name; give -o NAME.py");
 }
 
 // Whoever takes the plan learns that not all of the model is trained in it.
