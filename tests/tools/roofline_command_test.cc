@@ -243,6 +243,26 @@ TEST(RooflineCommand, PlansTakeTheSameTime) {
   EXPECT_LT(two["step_seconds"], plan["step_seconds"]);
 }
 
+// A device that a file describes is its own, whatever its name: its link is that of the file, and
+// nothing was measured on it.
+TEST(RooflineCommand, AFileMayHaveTheNameOfAKnownDevice) {
+  const TempFolder folder;
+  const std::string device = folder / "mine.json", profile = folder / "profile.json";
+  std::ofstream(device) << R"({"name": "h200", "fp32_flops": 6.7e13, "bf16_flops": 9.895e14,
+      "memory_bandwidth": 4.8e12, "link_bandwidth": 1e9, "link_latency": 1e-3})";
+  const std::string asked =
+      "roofline gpt2 --layers 1 --dim 64 --heads 2 --vocab 64 --device " + device;
+  const auto written = [&] {
+    std::ifstream file(profile);
+    return json::parse(file);
+  };
+  EXPECT_THAT(Printed(asked + " --profile " + profile), HasSubstr("is an assumption"));
+  EXPECT_EQ(written()["link_bandwidth"], 1e9);
+  EXPECT_EQ(written()["link_latency"], 1e-3);
+  Printed("roofline gpt2 --layers 1 --dim 64 --heads 2 --vocab 64 --profile " + profile);
+  EXPECT_EQ(written()["link_bandwidth"], 3.915e11);
+}
+
 TEST(RooflineCommand, SaysWhatIsWrong) {
   EXPECT_THAT(Refused("roofline gpt2 --device gameboy"), HasSubstr("no device 'gameboy'"));
   EXPECT_THAT(Refused("roofline gpt2 --recompute auto"),

@@ -34,9 +34,10 @@ struct Flags {
   bool pack = false, cuda_graphs = true, json = false;
 };
 
-// The link to a neighbouring device: of one with a data sheet, what is reached of it.
-Link LinkOf(const DeviceSpec& sheet) {
-  const absl::StatusOr<DeviceSpec> reached = BuiltInDevice(sheet.name);
+// The link to a neighbouring device: of one with a data sheet, what is reached of it. Goes by what
+// --device says, since a device of a file may have any name.
+Link LinkOf(const std::string& device, const DeviceSpec& sheet) {
+  const absl::StatusOr<DeviceSpec> reached = BuiltInDevice(device);
   return reached.ok() ? reached->link : sheet.link;
 }
 
@@ -44,7 +45,7 @@ Timing Exactly(double seconds) { return {.least = seconds, .median = seconds}; }
 
 // What `sluice plan` reads: the layers with their bytes on a GPU, and the seconds that are expected.
 absl::StatusOr<Profile> ExpectedProfile(const ModelSpec& spec, const StepLaunches& step,
-                                        const RooflineReport& report) {
+                                        const Link& link, const RooflineReport& report) {
   const RecordedTraining& training = report.training;
   Profile profile;
   profile.model = report.model;
@@ -55,7 +56,7 @@ absl::StatusOr<Profile> ExpectedProfile(const ModelSpec& spec, const StepLaunche
   profile.seq = training.batch.seq;
   profile.dtype = DType::kBFloat16;
   profile.attention = training.attention;
-  profile.link = LinkOf(report.sheet);
+  profile.link = link;
   absl::StatusOr<std::vector<LayerCost>> layers =
       DeclaredCosts(spec, training.batch, profile.dtype, training.optimizer,
                     RecordedKernels(training.attention), training.adaptation);
@@ -114,7 +115,8 @@ absl::Status RunRoofline(const Flags& flags) {
       flags.model.model, *training, *step, *sheet, flags.micro_batches, recompute,
       flags.cuda_graphs ? Queueing::kGraphs : Queueing::kOneByOne, flags.micro_batches * flops);
   if (!flags.profile.empty()) {
-    const absl::StatusOr<Profile> profile = ExpectedProfile(*spec, *step, report);
+    const absl::StatusOr<Profile> profile =
+        ExpectedProfile(*spec, *step, LinkOf(flags.device, *sheet), report);
     if (!profile.ok()) return profile.status();
     if (absl::Status status = WriteOutput(flags.profile, FormatProfile(*profile)); !status.ok()) {
       return status;
