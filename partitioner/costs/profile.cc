@@ -205,7 +205,7 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
     }
   }
   profile.attention = ReadAttention(&fields);
-  profile.repetitions = static_cast<int>(ReadCount("repetitions", 1, kMostSamples, &fields));
+  profile.repetitions = static_cast<int>(ReadCount("repetitions", 1, kMostRepetitions, &fields));
   profile.link = ReadLink(&fields);
   if (const nlohmann::json* layers = fields.Objects("layers"); layers != nullptr) {
     for (size_t i = 0; i < layers->size(); ++i) {

@@ -38,6 +38,9 @@ struct LayerTimings {
 // Makes the seconds of `layer` the medians.
 void TakeMedians(const LayerTimings& timings, LayerCost* layer);
 
+// How often a layer is measured at most.
+inline constexpr int kMostRepetitions = 1 << 20;
+
 // A measured profile, as `sluice profile` writes it: one model at one micro-batch shape on one
 // device.
 struct Profile {

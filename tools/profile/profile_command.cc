@@ -243,7 +243,7 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
           "of the layers (default: 1)")
       ->check(CLI::PositiveNumber);
   command->add_option("--repetitions", flags->repetitions, "How often each layer is measured")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, kMostRepetitions))
       ->capture_default_str();
   command
       ->add_option("--tune", flags->tune,

@@ -18,7 +18,7 @@ struct LayerTimingOptions {
   DType dtype = DType::kFloat32;
   Adaptation adaptation = {};  // what is trained
   int stages = 1;
-  int repetitions = 1;
+  int repetitions = 1;  // at most kMostRepetitions
   const Kernels* kernels = &CpuKernels();
   Device* device = &CpuDevice();
 };

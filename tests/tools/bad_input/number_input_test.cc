@@ -64,6 +64,9 @@ std::vector<BadInput> NumberInputs() {
                       kExitBadInput,
                       {absl::StrCat(flag, ": 4294967296 is not a number that this flag takes")}});
   }
+  // Twice as many steps would be more than 32 bits, and no profile says more than 2^20.
+  add("Repetitions", "profile mlp", "--repetitions", "1073741824");
+  add("RepetitionsNobodyReads", "profile mlp", "--repetitions", "1048577");
   inputs.push_back({"SeedEmpty", With("--seed="), kExitBadInput, {"--seed"}});
   return inputs;
 }
