@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "partitioner/costs/collectives.h"
 
 namespace sluice {
@@ -86,6 +87,18 @@ TEST(Cluster, NamesTheFieldThatIsWrong) {
                               .status()
                               .message()),
               HasSubstr("field 'between' is missing"));
+}
+
+// However many kinds there are: their sum is beyond 32 bits.
+TEST(Cluster, HasAMostNumberOfDevices) {
+  std::string kinds;
+  for (int kind = 0; kind < 2048; ++kind) {
+    absl::StrAppend(&kinds, kind > 0 ? "," : "", R"({"device": "a100", "count": 1048576})");
+  }
+  const auto cluster = ParseCluster(
+      absl::StrCat(R"({"name": "x", "devices_per_node": 8, "devices": [)", kinds, "]}"), "c.json");
+  EXPECT_THAT(std::string(cluster.status().message()),
+              AllOf(HasSubstr("are more than 1048576"), Not(HasSubstr("between"))));
 }
 
 // Damaged files are refused with the name of the field, or read as a cluster that can be written

@@ -31,8 +31,9 @@ std::string NameLayers(const std::vector<LayerCost>& layers, const LayerRange& r
   std::vector<std::string> parts;
   for (int layer = range.first; layer <= range.last;) {
     const std::vector<std::string> words = absl::StrSplit(layers[layer].name, ' ');
-    int number = 0, last = layer;
-    const bool counted = words.size() == 2 && absl::SimpleAtoi(words[1], &number);
+    int last = layer, named = 0;
+    const bool counted = words.size() == 2 && absl::SimpleAtoi(words[1], &named);
+    const int64_t number = named;  // the next one may be larger than any int
     while (counted && last < range.last &&
            layers[last + 1].name == absl::StrCat(words[0], " ", number + last + 1 - layer)) {
       ++last;

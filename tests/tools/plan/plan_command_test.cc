@@ -1014,6 +1014,20 @@ TEST_F(PlanCommand, RmsNormsArePlannedFor) {
   EXPECT_LT(rms_bytes, layer_bytes);
 }
 
+// Layers are counted as far as whole numbers go, and not from the largest to the least.
+TEST_F(PlanCommand, NumbersInNamesOfLayersDoNotWrapAround) {
+  const std::string profile = Path("profile.json");
+  ASSERT_EQ(
+      Run("roofline gpt2 --layers 4 --dim 64 --heads 2 --vocab 64 --profile " + profile).exit_code,
+      0);
+  json named = json::parse(Contents(profile));
+  const char* names[] = {"x 2147483645", "x 2147483646", "x 2147483647", "x -2147483648", "y", "z"};
+  for (size_t i = 0; i < std::size(names); ++i) named["layers"][i]["name"] = names[i];
+  std::ofstream(profile) << named;
+  EXPECT_THAT(Run("plan " + profile + " --devices 1", 160).out,
+              HasSubstr("x 2147483645-2147483647, x -2147483648, y, z"));
+}
+
 TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   const std::string profile = Path("profile.json");
   const Outcome measured =
