@@ -116,8 +116,7 @@ absl::Status RankTrainer::Run() {
   absl::Status status = RunSteps();
   if (saving_ != nullptr) {
     if (!status.ok()) world_.Abort(status);  // so that the save ends now
-    const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
-    saving_ = nullptr;
+    FinishSave().IgnoreError();              // it may have ended before
   }
   trace_.HandOver();
   return status;
@@ -679,8 +678,9 @@ absl::Status RankTrainer::FinishSave() {
   const absl::StatusOr<SaveOutcome> outcome = EndOfSave();
   const int64_t step = saving_->point.step;
   trace_.AppendBackground(TracePhase::kCheckpoint, step, saving_->began, saving_->ended);
+  const bool wrote = saving_->not_finite.empty();
   saving_ = nullptr;
-  if (outcome.ok()) Saved(step, options_.saving.directory, *outcome);
+  if (outcome.ok() && wrote) Saved(step, options_.saving.directory, *outcome);
   return outcome.status();
 }
 

@@ -11,7 +11,7 @@ namespace sluice {
 // The newest checkpoints that a run keeps, unless it is told otherwise.
 constexpr int kCheckpointsKept = 2;
 
-// How a save ended on which all ranks are still there.
+// How a save ended on which all ranks are still there, or that was whole before one was lost.
 struct SaveOutcome {
   // Of no rank: OK. Otherwise why nothing was saved, the same on every rank, with the rank that could
   // not write (comm/where.h). The ranks may go on, and save again.

@@ -39,6 +39,8 @@ class Save {
     if (status.ok()) return std::move(outcome_);
     status = AtThisSave(status);
     world_.Abort(status);  // messages use this object's memory until then
+    // Whoever was lost since the checkpoint was put in its place, it is there.
+    if (!outcome_.path.empty()) return std::move(outcome_);
     return status;
   }
 

@@ -17,6 +17,7 @@
 #include "comm/where.h"
 #include "models/files/file_writer.h"
 #include "pipeline/checkpoint/saving/running_checksum.h"
+#include "tests/comm/deaf_rank.h"
 #include "tests/comm/tcp/tcp_group.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
@@ -245,6 +246,29 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   for (const auto& entry : fs::directory_iterator(dir_))
     names.push_back(entry.path().filename().string());
   EXPECT_THAT(names, testing::UnorderedElementsAre(".sluice", "latest", "step-00000001"));
+}
+
+// Rank 0 alone puts the checkpoint in its place, and may lose the others before or after that.
+TEST_F(SaveTogetherTest, ALeaderThatLosesTheOthersKnowsWhetherTheCheckpointIsThere) {
+  std::mt19937 random(5);
+  const Cut cut = RandomCut(2, random);
+  int there = 0, not_there = 0;
+  for (int deaf_at = 1;; ++deaf_at) {
+    fs::remove_all(dir_);
+    InProcessGroup group(2, 16);
+    DeafRank leader(&group.communicator(0), deaf_at);
+    const Ends ends =
+        SaveAll(std::vector<SaveRequest>(2, RequestOf(cut, 1)), [&](int rank) -> Communicator& {
+          if (rank == 0) return leader;
+          return group.communicator(rank);
+        });
+    if (group.communicator(0).failure().ok()) break;
+    const bool is_there = OpenCheckpoint(dir_).ok();
+    EXPECT_EQ(ends.front().ok(), is_there) << ends.front().status();
+    ++(is_there ? there : not_there);
+  }
+  EXPECT_GE(there, 1);
+  EXPECT_GE(not_there, 3);
 }
 
 // All ranks are told what rank 0 cannot write, and can save once it can.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,27 +15,11 @@
 
 #include "comm/local/in_process.h"
 #include "pipeline/recover/recovery.h"
-#include "tests/comm/forwarding_communicator.h"
+#include "tests/comm/deaf_rank.h"
 #include "tests/comm/nccl/fake_nccl.h"
 #include "tests/pipeline/fake_run.h"
 
 namespace sluice {
-
-// An end of a group that becomes deaf after the `fails_at`-th time that all ranks have met: the others
-// have met it, but it has learnt nothing of them.
-class DeafRank : public ForwardingCommunicator {
- public:
-  DeafRank(Communicator* inner, int fails_at) : ForwardingCommunicator(inner), left_(fails_at) {}
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override {
-    absl::Status status = inner().AllGather(mine, all, deadline);
-    if (status.ok() && --left_ == 0) status = absl::UnavailableError("this rank is deaf");
-    return status;
-  }
-
- private:
-  int left_;
-};
 
 // A run of processes, which stand for themselves here as what they hold.
 class Processes {
@@ -51,6 +36,8 @@ class Processes {
   std::vector<ResumedParts>& resumed() { return resumed_; }
   FakeDevice& device(int process) { return *devices_[static_cast<size_t>(process)]; }
   const std::map<int64_t, std::string>& losses() const { return losses_; }
+  // The checkpoints that all groups have told of, by path.
+  const std::vector<std::string>& checkpoints() const { return checkpoints_; }
   int64_t first_step() const { return first_step_; }
   // Over NCCL, before the first step.
   int64_t messages_before() const { return messages_before_; }
@@ -60,6 +47,8 @@ class Processes {
     int deaf = -1;            // rank that becomes deaf ...
     int deaf_at = 0;          // ... at this meeting
     std::string checkpoints = {};
+    // Rank 0's end of the group that trains, around the one that it is given; empty: that one.
+    std::function<std::unique_ptr<Communicator>(Communicator*)> around_leader = {};
     // Of ranks on devices: over NCCL, where no message after so many arrives.
     std::optional<int64_t> messages = {};
   };
@@ -103,12 +92,19 @@ class Processes {
           EXPECT_EQ(losses_.emplace(metrics.step, loss).first->second, loss);
           if (metrics.step == asked.regroup_at) regroup.store(true);
         };
+        events.on_checkpoint = [&](const SaveOutcome& saved) {
+          checkpoints_.push_back(saved.path);
+        };
         DeafRank deaf(&working.communicator(rank), asked.deaf_at);
+        std::unique_ptr<Communicator> around;
+        if (rank == 0 && asked.around_leader)
+          around = asked.around_leader(&working.communicator(rank));
         Regrouping regrouping;
         regrouping.held = &held;
         regrouping.all = &everybody.communicator(rank);
         regrouping.world = [&]() -> absl::StatusOr<Communicator*> {
           if (rank == asked.deaf) return &deaf;
+          if (around != nullptr) return around.get();
           return &working.communicator(rank);
         };
         regrouping.regroup = &regroup;
@@ -162,6 +158,7 @@ class Processes {
   std::vector<HeldState> held_;
   std::vector<ResumedParts> resumed_;
   std::map<int64_t, std::string> losses_;
+  std::vector<std::string> checkpoints_;
   int64_t first_step_ = -1;
   int64_t messages_before_ = 0;
 };

@@ -17,6 +17,7 @@
 #include "models/kernels/kernel_threads.h"
 #include "tests/all_faults.h"
 #include "tests/comm/counts_meetings.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tests/pipeline/recover/processes.h"
 #include "tests/sanitizers.h"
 
@@ -110,6 +111,61 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
       std::filesystem::remove_all(directory);
     }
   }
+}
+
+// An end of a group that is lost once a checkpoint has been saved in the background, before anybody has
+// asked how that ended.
+class LostOnceSaved : public ForwardingCommunicator {
+ public:
+  // `latest`: the link that is there from then on.
+  LostOnceSaved(Communicator* inner, std::string latest)
+      : ForwardingCommunicator(inner), background_(inner->background(), std::move(latest)) {}
+  Communicator* background() override {
+    left_ = 2;  // the ranks meet once more before they save
+    return &background_;
+  }
+  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                         Instant deadline) override {
+    if (--left_ != 0) return inner().AllGather(mine, all, deadline);
+    background_.saved.wait(false);
+    return absl::UnavailableError("this rank is lost");
+  }
+
+ private:
+  struct Background : ForwardingCommunicator {
+    Background(Communicator* inner, std::string link)
+        : ForwardingCommunicator(inner), latest(std::move(link)) {}
+    absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                           Instant deadline) override {
+      absl::Status status = inner().AllGather(mine, all, deadline);
+      if (status.ok() && std::filesystem::exists(latest)) {
+        saved.store(true);
+        saved.notify_all();
+      }
+      return status;
+    }
+    const std::string latest;
+    std::atomic<bool> saved{false};
+  };
+  Background background_;
+  int left_ = 0;
+};
+
+// Its group ends while it evaluates.
+TEST(RecoveryTest, ACheckpointThatIsThereIsToldOf) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "recovery_told";
+  std::filesystem::remove_all(directory);
+  Processes processes(/*steps=*/4);
+  processes.options().saving.directory = directory.string();
+  processes.options().saving.every = processes.options().watching.eval_every = 2;
+  const auto results =
+      processes.Train({.model = "gpt", .ranks = 2}, {.around_leader = [&](Communicator* world) {
+                        return std::make_unique<LostOnceSaved>(world, directory / "latest");
+                      }});
+  EXPECT_EQ(results.front().status().message(), "this rank is lost");
+  EXPECT_THAT(processes.checkpoints(), testing::ElementsAre(directory / "step-00000002"));
+  std::filesystem::remove_all(directory);
 }
 
 // A run removes the checkpoint that it was resumed from, and needs it no more: not where all state
