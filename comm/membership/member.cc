@@ -152,21 +152,23 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
     return absl::CancelledError("the run is over: its supervisor (sluice launch) has ended it");
   }
   if (answer->rank != 0) listener_.Close();
-  return GroupPlace{.generation = answer->generation,
-                    .rank = answer->rank,
-                    .size = answer->size,
-                    .givers = answer->givers,
-                    .first = answer->generation == 1,
-                    .last_size = answer->last_size,
-                    .saved = answer->saved != 0,
-                    .lost_at = answer->lost_at,
-                    .port = answer->port,
-                    .secret = answer->secret.data(),
-                    .replans = answer->replans != 0,
-                    .work = answer->text.data(),
-                    .vouched_step = answer->vouched_step,
-                    .lie = answer->lie,
-                    .left_out = answer->cores};
+  return GroupPlace{
+      .generation = answer->generation,
+      .rank = answer->rank,
+      .size = answer->size,
+      .givers = answer->givers,
+      .first = answer->generation == 1,
+      .last_size = answer->last_size,
+      .saved = answer->saved != 0,
+      .found = answer->took == 0 ? std::nullopt : std::optional<std::string>(answer->found.data()),
+      .lost_at = answer->lost_at,
+      .port = answer->port,
+      .secret = answer->secret.data(),
+      .replans = answer->replans != 0,
+      .work = answer->text.data(),
+      .vouched_step = answer->vouched_step,
+      .lie = answer->lie,
+      .left_out = answer->cores};
 }
 
 absl::Status Member::Prepared(const CoreSet& cores) {
@@ -199,6 +201,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Member::Meet(const GroupPlace& pla
                          .port = place.port,
                          .source = LaunchSource::kSupervisor};
   return OpenTcp(launch, options, std::move(listener));
+}
+
+void Member::TellTook(absl::string_view found) {
+  MemberMessage message{.kind = MemberMessage::Kind::kTook};
+  message.SetFound(found);
+  (void)Tell(message);
 }
 
 void Member::TellSaved() { (void)Tell({.kind = MemberMessage::Kind::kSaved}); }

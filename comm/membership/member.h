@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,12 +29,14 @@ struct GroupPlace {
   int64_t generation = 0;
   int rank = 0;
   int size = 0;
-  int givers = 0;       // the last ranks of the group, which leave once they have given their state
-  bool first = true;    // no other group has been before it
-  int last_size = 0;    // ranks of the group before it
-  bool saved = false;   // the run has saved a checkpoint
-  int64_t lost_at = 0;  // MemberMessage::lost_at
-  int port = 0;         // of rank 0
+  int givers = 0;      // the last ranks of the group, which leave once they have given their state
+  bool first = true;   // no other group has been before it
+  int last_size = 0;   // ranks of the group before it
+  bool saved = false;  // the run has told of a checkpoint
+  // As a rank 0 has told of the directory of checkpoints (TellTook); nothing: none has.
+  std::optional<std::string> found = {};
+  int64_t lost_at = 0;      // MemberMessage::lost_at
+  int port = 0;             // of rank 0
   std::string secret = {};  // of the group
   bool replans = true;      // AskToReplan is heard
   std::string work = {};    // as given to AskToReplan; "": nobody has, of these processes
@@ -87,6 +90,9 @@ class Member {
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
+  // Of rank 0: the directory of checkpoints is the run's from now on, which has saved none yet. `found`
+  // tells the one that was there, if any, from those that will be.
+  void TellTook(absl::string_view found);
   // The run has saved a checkpoint.
   void TellSaved();
   // Of rank 0: audits vouch for what ranks hold and save of the steps up to `step`.

@@ -14,11 +14,20 @@ namespace sluice {
 
 static_assert(std::is_trivially_copyable_v<MemberMessage>);
 
-void MemberMessage::SetText(absl::string_view words) {
-  const size_t length = std::min(words.size(), text.size() - 1);
-  std::copy_n(words.begin(), length, text.begin());
-  text[length] = '\0';
+namespace {
+
+template <size_t kSize>
+void Copy(absl::string_view words, std::array<char, kSize>* to) {
+  const size_t length = std::min(words.size(), to->size() - 1);
+  std::copy_n(words.begin(), length, to->begin());
+  (*to)[length] = '\0';
 }
+
+}  // namespace
+
+void MemberMessage::SetText(absl::string_view words) { Copy(words, &text); }
+
+void MemberMessage::SetFound(absl::string_view checkpoint) { Copy(checkpoint, &found); }
 
 absl::Status MemberMessage::SetOrder(const std::vector<int>& ranks) {
   if (ranks.size() > order.size()) {
@@ -58,6 +67,7 @@ absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message) {
   if (size != sizeof(received)) return absl::UnavailableError("the other side is gone");
   received.text.back() = '\0';
   received.secret.back() = '\0';
+  received.found.back() = '\0';
   *message = received;
   return absl::OkStatus();
 }

@@ -23,6 +23,7 @@ struct MemberMessage {
     kWaiting,   // ready for a group: port, held_rank, missing, spare, timeout_ms
     kPrepared,  // ready to meet the others of the group: cores
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
+    kTook,      // rank 0: the directory of checkpoints is the run's from now on: found
     kSaved,     // the run has a checkpoint of its own now
     kReplan,    // rank 0: the group should go on with other work: text, order
     kBegan,     // rank 0: its group trains: step, stages, replicas, text
@@ -33,8 +34,10 @@ struct MemberMessage {
     kEnding,    // ends on purpose: exit_code, text
     kHere,      // the answer to kAsk
     // A supervisor to a process.
-    kGroup,  // generation, rank, size, givers, port, replans, secret, text, lie, vouched_step, cores
-    kMeet,   // all of the group are prepared
+    // generation, rank, size, givers, port, replans, saved, took, found, secret, text, lie,
+    // vouched_step, cores
+    kGroup,
+    kMeet,     // all of the group are prepared
     kRegroup,  // leave the group after the step
     kBack,     // leave it now: a process of it is lost
     kStop,     // end the run after the step
@@ -53,6 +56,7 @@ struct MemberMessage {
   int32_t givers = 0;     // ... but the last so many of them only give what they hold, and leave
   int32_t last_size = 0;  // ranks of the group before
   int32_t saved = 0;      // 1: the run has one
+  int32_t took = 0;       // 1: a rank 0 has taken the directory of checkpoints
   int32_t replans = 1;    // 0: no group takes other work
   int32_t ordered = 0;    // ranks in `order`; 0: all keep theirs
   int64_t generation = 0;
@@ -68,6 +72,8 @@ struct MemberMessage {
   CoreSet cores = {};
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
+  // What tells the checkpoint that was in that directory then from those of the run; ends in a zero.
+  std::array<char, 65> found = {};
   // [rank of the next group] its rank in this one.
   std::array<int16_t, 256> order = {};
   // Ends in a zero: an error; what the ranks' work is made for, which only they understand; or the
@@ -76,6 +82,7 @@ struct MemberMessage {
 
   // What does not fit is left out.
   void SetText(absl::string_view words);
+  void SetFound(absl::string_view checkpoint);
   // InvalidArgument where there is no room for so many.
   absl::Status SetOrder(const std::vector<int>& ranks);
 };

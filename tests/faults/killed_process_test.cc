@@ -28,10 +28,15 @@ class KilledProcess : public testing::Test {
   void TearDown() override { unsetenv("SLUICE_FAILPOINT"); }
 
   ProcessResult Train(const std::string& fault, const std::string& more) const {
+    return Run("train", fault, "--steps 4 --save-every 1 " + more);
+  }
+
+  // `command`: with --json.
+  ProcessResult Run(const std::string& command, const std::string& fault,
+                    const std::string& more) const {
     if (!fault.empty()) setenv("SLUICE_FAILPOINT", fault.c_str(), /*overwrite=*/1);
-    ProcessResult result = RunSluice(
-        Words(absl::StrCat("train --json --data ", folder_ / "text", " --save ", save_, " ",
-                           WithTinyRun(absl::StrCat("--steps 4 --save-every 1 ", more)))));
+    ProcessResult result = RunSluice(Words(absl::StrCat(
+        command, " --json --data ", folder_ / "text", " --save ", save_, " ", WithTinyRun(more))));
     unsetenv("SLUICE_FAILPOINT");
     return result;
   }
@@ -90,6 +95,52 @@ TEST_F(KilledProcess, IsResumedFromAWholeCheckpoint) {
   std::printf("killed %d times, %d after a checkpoint that it had told of; resumed %d times\n",
               killed, told, resumed);
   EXPECT_GT(told, 0);
+}
+
+// One rank of several is, which is not resumed: the others go on with it.
+class KilledRank : public KilledProcess {
+ protected:
+  void TearDown() override {
+    unsetenv("SLUICE_FAILPOINT_ONCE");
+    KilledProcess::TearDown();
+  }
+
+  // `fault`: of one rank, once.
+  ProcessResult Launch(const std::string& fault, const std::string& more) const {
+    const std::string once = folder_ / "once";
+    fs::remove(once);
+    setenv("SLUICE_FAILPOINT_ONCE", once.c_str(), /*overwrite=*/1);
+    return Run("launch --processes 2 -- train", fault, "--steps 3 --save-every 2 " + more);
+  }
+
+  // Whether the second group of ranks began with a checkpoint of which the first had not told.
+  static bool FoundOne(const std::string& out) {
+    const size_t continued = out.find("\"continued\"");
+    return continued != std::string::npos &&
+           out.find("\"from\":\"checkpoint\"", continued) != std::string::npos &&
+           LastSaved(out.substr(0, continued)) == 0;
+  }
+};
+
+// Also one of which rank 0 could not tell any more, and never one of another run, which has trained
+// for longer.
+TEST_F(KilledRank, IsReplacedByOneThatGoesOnFromTheRunsOwnCheckpoint) {
+  const std::string wanted = Weights(Launch("", ""));
+  for (const bool overwrites : {false, true}) {
+    int found = 0;
+    for (int hit = 2;; hit += AllFaults() ? 1 : 2) {
+      const std::string fault = absl::StrCat("disk.remove:", hit, ":kill");
+      SCOPED_TRACE(fault);
+      fs::remove_all(save_);
+      if (overwrites) Weights(Run("train", "", "--seed 2 --steps 5"));
+      const ProcessResult end = Launch(fault, overwrites ? "--overwrite" : "");
+      EXPECT_EQ(Weights(end), wanted) << end.err;
+      EXPECT_EQ(OpenCheckpoint(save_)->state.seed, 1U);
+      if (end.out.find("\"lost\"") == std::string::npos || HasFailure()) break;
+      found += FoundOne(end.out) ? 1 : 0;
+    }
+    EXPECT_GE(found, 1);
+  }
 }
 
 // A mistake in the environment would otherwise be a test that tests nothing.

@@ -59,6 +59,9 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
     case Kind::kBegan:
       if (leads) Began(message);
       return;
+    case Kind::kTook:
+      if (leads && !found_) found_ = message.found.data();
+      return;
     case Kind::kSaved:
       saved_ = true;
       return;
@@ -509,6 +512,8 @@ void Roster::Form(std::vector<Order>* orders) {
   place.last_size = last_size;
   place.givers = static_cast<int>(givers.size());
   place.saved = saved_ ? 1 : 0;
+  place.took = found_ ? 1 : 0;
+  place.SetFound(found_.value_or(""));
   place.vouched_step = vouched_step_;
   place.lie = lie_;
   place.cores = left_out_;

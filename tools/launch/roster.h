@@ -170,8 +170,10 @@ class Roster {
   int to_start_;  // of these, those that have not been started
   int restarts_ = 0;
   int64_t generation_ = 0;
-  int size_ = 0;                 // ranks of the last group that trained
-  bool saved_ = false;           // the run has saved a checkpoint
+  int size_ = 0;  // ranks of the last group that trained
+  // What the directory of checkpoints had when the run took it; nothing: it has not yet.
+  std::optional<std::string> found_;
+  bool saved_ = false;           // the run has told of a checkpoint
   bool broken_ = false;          // the present group has lost a process, or ends
   bool asked_ = false;           // the present group to end after its step
   bool replan_ = false;          // it is to go on with other work

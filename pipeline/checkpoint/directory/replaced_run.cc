@@ -69,6 +69,11 @@ std::optional<int64_t> LatestStep(const std::string& directory) {
 
 }  // namespace
 
+std::string ChecksumOfLatest(const std::string& directory) {
+  const std::optional<int64_t> latest = LatestStep(directory);
+  return latest ? ChecksumOfState(directory, *latest) : "";
+}
+
 absl::Status NoteReplaced(const std::string& directory) {
   Note note;
   for (const int64_t step : CheckpointsIn(directory)) note[step] = ChecksumOfState(directory, step);

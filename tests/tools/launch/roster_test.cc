@@ -78,6 +78,7 @@ class World {
   std::string work;              // that the last group was told
   bool replans = true;           // likewise
   bool saved = false;            // likewise
+  std::string found;             // likewise
   LyingRank lie;                 // likewise
   int64_t vouched = 0;           // likewise
   std::vector<int> silent;       // processes that stand still
@@ -109,6 +110,7 @@ class World {
         work = order.message.text.data();
         replans = order.message.replans != 0;
         saved = order.message.saved != 0;
+        found = order.message.took != 0 ? order.message.found.data() : "nobody has looked";
         lie = order.message.lie;
         vouched = order.message.vouched_step;
         if (order.message.rank < order.message.size - givers) held[process] = order.message.rank;
@@ -241,6 +243,29 @@ TEST(RosterTest, ARankThatComputesWrongIsEndedAndReplaced) {
   EXPECT_EQ(events[3].lie.micro_batch, 3);
   EXPECT_FALSE(events[3].hung);
   EXPECT_EQ(events[3].restarts_left, 0);
+}
+
+// By which a later rank 0 knows the checkpoints of the run that nobody could tell of.
+TEST(RosterTest, EveryGroupIsToldWhatTheRunFoundInItsDirectory) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 3});
+  world.Settle();
+  const auto take = [&world](int process, const std::string& found) {
+    MemberMessage message{.kind = Kind::kTook};
+    message.SetFound(found);
+    world.Say(process, message);
+  };
+  take(1, "not rank 0's");
+  world.Waits(1);
+  world.Dies(0);
+  EXPECT_EQ(world.found, "nobody has looked");
+  EXPECT_FALSE(world.saved);
+  take(world.Group()[0], "of another run");
+  take(world.Group()[0], "of this run");  // only the first time counts
+  const int leader = world.Group()[0];
+  world.Waits(world.Group()[1]);
+  world.Dies(leader);
+  EXPECT_EQ(world.found, "of another run");
+  EXPECT_FALSE(world.saved);
 }
 
 TEST(RosterTest, EveryGroupIsToldOfTheLieUntilNothingIsLeftOfIt) {

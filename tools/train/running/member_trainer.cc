@@ -15,6 +15,7 @@
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
 #include "models/device/out_of_memory.h"
+#include "pipeline/checkpoint/directory/replaced_run.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/marks.h"
 #include "pipeline/run/rank_threads.h"
@@ -162,6 +163,7 @@ class MemberTrainer {
       return absl::UnavailableError(all.status().message());
     }
     patience_ = kMeetingPatience;
+    if (absl::Status status = TakeDirectory(place, **all); !status.ok()) return status;
     if (place.rank >= world_size) return Give(place, **all);
     return Train(place, *std::move(all), options);
   }
@@ -216,9 +218,6 @@ class MemberTrainer {
                                            const TcpOptions& options) {
     const TrainOptions& train = compiled_.job.options;
     const bool leads = place.rank == 0;
-    if (leads) {
-      if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
-    }
     if (parts_.has_value()) {
       // Before any rank of the group has taken a step; a run that was killed may have had its name.
       if (leads && place.first) parts_->Remove();
@@ -240,7 +239,7 @@ class MemberTrainer {
       return world.get();
     };
     regrouping.regroup = &member_.regroup();
-    if (place.saved) regrouping.checkpoints = train.saving.directory;
+    if (saved_) regrouping.checkpoints = train.saving.directory;
     regrouping.vouched_step = place.vouched_step;
     regrouping.resumed = &resumed_;
     const absl::StatusOr<TrainResult> result = TrainMember(
@@ -255,19 +254,48 @@ class MemberTrainer {
     return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
   }
 
+  // Together with all of the group: has rank 0 take the directory of --save, and tell the others
+  // whether the run has a checkpoint there.
+  absl::Status TakeDirectory(const GroupPlace& place, Communicator& all) {
+    saved_ = false;
+    const TrainOptions& train = compiled_.job.options;
+    if (place.rank == 0) {
+      if (absl::Status status = Take(place, train); !status.ok()) return status;
+    }
+    if (train.saving.directory.empty()) return absl::OkStatus();
+    const double mine = saved_ ? 1 : 0;
+    std::vector<double> of_ranks(static_cast<size_t>(place.size));
+    absl::Status status = all.AllGather({&mine, 1}, absl::MakeSpan(of_ranks),
+                                        Instant::Now() + train.watching.timeout);
+    saved_ = of_ranks.front() != 0;
+    return status;
+  }
+
+  // Whether the run has a checkpoint of its own in `directory`.
+  static absl::StatusOr<bool> HasSaved(const GroupPlace& place, const std::string& directory) {
+    if (place.saved && !place.lie.found()) return true;
+    // Rank 0 of an earlier group may have removed all of them.
+    if (place.saved) return HasCheckpoint(directory);
+    // Or it was lost before it could tell of the first one.
+    if (!place.found.has_value()) return false;
+    const std::string latest = ChecksumOfLatest(directory);
+    return !latest.empty() && latest != *place.found;
+  }
+
   // The directory of --save; once it has a checkpoint of this run, it is that of a run that goes on.
   // What a rank that computes wrong may have spoilt there is removed.
-  absl::Status TakeDirectory(const GroupPlace& place, const TrainOptions& train) {
+  absl::Status Take(const GroupPlace& place, const TrainOptions& train) {
     const std::string& directory = train.saving.directory;
     removed_.clear();
-    saved_ = place.saved;
-    if (saved_ && place.lie.found()) {
-      // Rank 0 of an earlier group may have removed all of them.
-      const absl::StatusOr<bool> has = HasCheckpoint(directory);
-      if (!has.ok()) return has.status();
-      saved_ = *has;
+    const absl::StatusOr<bool> has = HasSaved(place, directory);
+    if (!has.ok()) return has.status();
+    saved_ = *has;
+    if (!saved_) {
+      absl::Status status = CheckOutputs(question_, train, &saving_);
+      if (status.ok() && !directory.empty()) member_.TellTook(ChecksumOfLatest(directory));
+      return status;
     }
-    if (!saved_) return CheckOutputs(question_, train, &saving_);
+    if (!place.saved) member_.TellSaved();
     TrainQuestion question = question_;
     question.overwrite = false;
     TrainOptions options = train;
@@ -403,8 +431,8 @@ class MemberTrainer {
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;
   std::unique_ptr<RunDirectory> saving_;  // where this process is rank 0 and the run saves
-  bool saved_ = false;                    // likewise: it has a checkpoint
-  std::vector<std::string> removed_;      // likewise: those that were wrong
+  bool saved_ = false;                    // the run has a checkpoint there
+  std::vector<std::string> removed_;      // where it is rank 0: those that were wrong
   std::optional<RunOutput> output_;       // likewise
 };
 
