@@ -22,8 +22,10 @@ struct Offer {
   int64_t shown_step = -1;
   int64_t history_last = 0;
   size_t history_steps = 0;
+  int64_t saved = -1;
+  int64_t evaluated = -1;
 };
-constexpr size_t kNumbers = 11;  // of an offer on its way
+constexpr size_t kNumbers = 13;  // of an offer on its way
 
 absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communicator& world,
                                                 absl::Duration timeout) {
@@ -38,7 +40,9 @@ absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communica
                                  static_cast<double>(held.shown_step),
                                  last.known ? 1.0 : 0.0,
                                  static_cast<double>(held.history.last),
-                                 static_cast<double>(held.history.steps.size())};
+                                 static_cast<double>(held.history.steps.size()),
+                                 static_cast<double>(held.history.saved),
+                                 static_cast<double>(held.history.evaluated)};
   std::vector<double> all(kNumbers * static_cast<size_t>(world.size()));
   absl::Status status = world.AllGather(mine, absl::MakeSpan(all), Instant::Now() + timeout);
   if (!status.ok()) return status;
@@ -54,7 +58,9 @@ absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communica
                                .grad_norm = at[6]},
                       .shown_step = std::llround(at[7]),
                       .history_last = std::llround(at[9]),
-                      .history_steps = static_cast<size_t>(at[10])});
+                      .history_steps = static_cast<size_t>(at[10]),
+                      .saved = std::llround(at[11]),
+                      .evaluated = std::llround(at[12])});
   }
   return offers;
 }
@@ -83,6 +89,10 @@ absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
   if (world.rank() != owner) *history = {};
   history->last = longest->history_last;
   history->steps.resize(longest->history_steps);
+  for (const Offer& offer : offers) {
+    history->saved = std::max(history->saved, offer.saved);
+    history->evaluated = std::max(history->evaluated, offer.evaluated);
+  }
   std::vector<int64_t> bounds(offers.size() + 1, 0);
   std::fill(bounds.begin() + owner + 1, bounds.end(), static_cast<int64_t>(longest->history_steps));
   const SlicedBytes steps = {
@@ -150,6 +160,8 @@ void RunHistory::CutAfter(int64_t step) {
   const int64_t more = std::clamp<int64_t>(last - step, 0, static_cast<int64_t>(steps.size()));
   steps.resize(steps.size() - static_cast<size_t>(more));
   last = std::min(last, step);
+  saved = std::min(saved, step);
+  evaluated = std::min(evaluated, step);
 }
 
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world) {

@@ -40,8 +40,12 @@ struct PastStep {
 struct RunHistory {
   int64_t last = 0;
   std::vector<PastStep> steps;  // [step - last + size - 1]
+  // The last step after which the run has saved to its directory, and evaluated, and has said so; -1:
+  // none.
+  int64_t saved = -1;
+  int64_t evaluated = -1;
 
-  // Leaves out the steps after `step`, which are taken again.
+  // Leaves out the steps after `step`, which are taken again, and what was done after them.
   void CutAfter(int64_t step);
 };
 
@@ -89,7 +93,8 @@ struct Recovered {
 // optimizer state after the newest step that any process holds, but the layers' compute copies must
 // be made again (RankState::Pack). Nothing where the processes do not hold the whole state of that
 // step between them: that state is then as it was. Every process gets the same answer, and, in both
-// cases, the longest history that any of them knows. Where a rank fills the state that it holds,
+// cases, the longest history that any of them knows, and of what was done after steps the last that
+// any of them knows. Where a rank fills the state that it holds,
 // `held` is true of that at any time.
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world);
 

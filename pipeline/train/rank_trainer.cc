@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/audit/finding.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/run/marks.h"
 #include "pipeline/state/gradient_exchange.h"
 #include "pipeline/state/mirror.h"
@@ -83,11 +85,17 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       slow_stages_(StagesOnRanks(plan_)),
       state_check_(*state, options_, world),
       audits_(state, world, tensors, options_.watching.timeout),
+      saved_step_(context.history.saved),
       trace_(*state,
              options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt,
              kMostTraceEvents, options_.watching.trace_parts),
-      past_(context.past),
-      last_(context.last) {}
+      past_(context.history.steps),
+      last_(context.last),
+      evaluated_step_(context.history.evaluated) {
+  if (!leader() || saved_step_ < 0) return;
+  const std::filesystem::path directory = options_.saving.directory;
+  saved_path_ = (directory / StepFolderName(saved_step_)).string();
+}
 
 void RankTrainer::Hold(HeldState* held) const {
   held->last = last_;
@@ -100,7 +108,8 @@ void RankTrainer::Hold(HeldState* held) const {
       state_.device().Synchronize(state_.stream(), Instant::Now() + options_.watching.timeout);
   held->whole = !torn_ && held->device.ok();
   held->has_mirror = has_mirror_ && held->whole;
-  held->history = {.last = last_.step, .steps = past_};
+  held->history = {
+      .last = last_.step, .steps = past_, .saved = saved_step_, .evaluated = evaluated_step_};
   held->lie = lie_;
 }
 
@@ -125,6 +134,11 @@ absl::Status RankTrainer::Run() {
 absl::Status RankTrainer::RunSteps() {
   const Progress::Phase phase(world_.progress(), "begins or ends the run");
   if (absl::Status status = Begin(); !status.ok()) return status;
+  // The group that has taken the last step may have ended before it had done the rest.
+  if (!past_.empty()) {
+    if (absl::Status status = SaveAndEvaluate(last_.step, /*evaluates=*/true); !status.ok())
+      return status;
+  }
   const Portion whole{.steps = options_.training.steps - last_.step,
                       .evaluates = true,
                       .saves_to = options_.saving.directory,
@@ -513,12 +527,16 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
   if (saving_ != nullptr && saving_->saver->done()) {
     if (absl::Status status = FinishSave(); !status.ok()) return status;
   }
+  return SaveAndEvaluate(step, report.asked <= Asked::kProbe);
+}
+
+absl::Status RankTrainer::SaveAndEvaluate(int64_t step, bool evaluates) {
   if (!options_.saving.directory.empty() && options_.saving.every > 0 &&
-      step % options_.saving.every == 0) {
+      step % options_.saving.every == 0 && saved_step_ < step) {
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
-  if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
-      step < options_.training.steps && report.asked <= Asked::kProbe) {
+  if (evaluates && options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
+      step < options_.training.steps && evaluated_step_ < step) {
     return Evaluate(step);
   }
   return absl::OkStatus();
@@ -557,6 +575,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     evaluation.accuracy += static_cast<double>(report->correct);
     targets += report->targets;
   }
+  evaluated_step_ = step;
   // Without validation data, or a target of theirs that counts, there is no loss to report.
   if (targets == 0) return absl::OkStatus();
   evaluation.loss /= static_cast<double>(targets);
@@ -565,7 +584,9 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   summary_.eval_loss = evaluation.loss;
   summary_.accuracy = evaluation.accuracy;
   summary_.eval_samples = evaluation.samples;
-  if (leader() && context_.events->on_evaluation) context_.events->on_evaluation(evaluation);
+  const bool told = step <= context_.history.evaluated;  // by an earlier group
+  if (leader() && !told && context_.events->on_evaluation)
+    context_.events->on_evaluation(evaluation);
   return absl::OkStatus();
 }
 

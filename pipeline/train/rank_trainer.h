@@ -38,7 +38,7 @@ struct RunContext {
   AgreedStep last = {};      // the last step already taken
   bool shows_last = false;   // it has not been shown yet
   int64_t vouched_step = 0;  // the last step for which audits vouch, or what the run began with
-  std::vector<PastStep> past = {};  // of this run, that earlier groups of ranks have taken
+  RunHistory history = {};   // of this run, what earlier groups of ranks have done
   // Of the weights that the resumed adapter is for; "": not known.
   std::string base_hash = {};
   std::optional<ResumedRun> resumed = {};
@@ -136,6 +136,8 @@ class RankTrainer {
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
+  // What is to be done after `step` and has not been done.
+  absl::Status SaveAndEvaluate(int64_t step, bool evaluates);
   // Shows a step that ranks which are gone have taken but not shown.
   void ShowBroughtStep();
   Asked AskedNow() const;
@@ -177,7 +179,7 @@ class RankTrainer {
   std::string base_hash_;    // of what an adapter is for; "" without one, and where it is not saved
   double step_seconds_ = 0;  // of all steps of this group of ranks, whatever the portion
   TrainSummary summary_;
-  int64_t saved_step_ = -1;   // to the run's own directory,
+  int64_t saved_step_;        // to the run's own directory,
   std::string saved_path_;    // as this checkpoint
   absl::Status failed_save_;  // why the end of a portion was not saved
   std::unique_ptr<SaveUnderWay> saving_;
@@ -188,6 +190,7 @@ class RankTrainer {
   bool has_mirror_ = false;  // what it mirrors is of the same step
   bool torn_ = false;        // the state is between two steps
   int64_t shown_step_ = -1;
+  int64_t evaluated_step_;    // the last one after which the run was evaluated
   int64_t vouched_step_ = 0;  // the last one for which audits vouch
   LyingRank lie_;
 };

@@ -100,6 +100,7 @@ class Run {
       options_.saving.init = first_init_;
       if (absl::Status status = OpenResume(); !status.ok()) return status;
     }
+    if (*restarts) regrouping.held->history.saved = context_.last.step;
     if (regrouping.held->state.get() == &state) {
       regrouping.held->whole = regrouping.held->has_mirror = false;
       regrouping.held->has_next_gradients = false;
@@ -283,7 +284,7 @@ class Run {
     regrouping.held->lie = {};
     RunHistory& history = regrouping.held->history;
     history.CutAfter(context_.last.step);
-    context_.past = history.steps;
+    context_.history = history;
     TakeTraits();
   }
 

@@ -10,6 +10,7 @@ namespace sluice {
 class DeafRank : public ForwardingCommunicator {
  public:
   DeafRank(Communicator* inner, int fails_at) : ForwardingCommunicator(inner), left_(fails_at) {}
+  Communicator* background() override { return inner().background(); }
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override {
     absl::Status status = inner().AllGather(mine, all, deadline);

@@ -36,8 +36,9 @@ class Processes {
   std::vector<ResumedParts>& resumed() { return resumed_; }
   FakeDevice& device(int process) { return *devices_[static_cast<size_t>(process)]; }
   const std::map<int64_t, std::string>& losses() const { return losses_; }
-  // The checkpoints that all groups have told of, by path.
+  // The checkpoints that all groups have told of, by path, and the steps of evaluations.
   const std::vector<std::string>& checkpoints() const { return checkpoints_; }
+  const std::vector<int64_t>& evaluations() const { return evaluations_; }
   int64_t first_step() const { return first_step_; }
   // Over NCCL, before the first step.
   int64_t messages_before() const { return messages_before_; }
@@ -94,6 +95,9 @@ class Processes {
         };
         events.on_checkpoint = [&](const SaveOutcome& saved) {
           checkpoints_.push_back(saved.path);
+        };
+        events.on_evaluation = [&](const Evaluation& evaluation) {
+          evaluations_.push_back(evaluation.step);
         };
         DeafRank deaf(&working.communicator(rank), asked.deaf_at);
         std::unique_ptr<Communicator> around;
@@ -159,6 +163,7 @@ class Processes {
   std::vector<ResumedParts> resumed_;
   std::map<int64_t, std::string> losses_;
   std::vector<std::string> checkpoints_;
+  std::vector<int64_t> evaluations_;
   int64_t first_step_ = -1;
   int64_t messages_before_ = 0;
 };

@@ -151,21 +151,70 @@ class LostOnceSaved : public ForwardingCommunicator {
   int left_ = 0;
 };
 
-// Its group ends while it evaluates.
+// Its group ends while it evaluates, which the next one does.
 TEST(RecoveryTest, ACheckpointThatIsThereIsToldOf) {
+  constexpr int64_t kSteps = 4;
+  const SmallRun run{.model = "gpt", .ranks = 2};
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / "recovery_told";
   std::filesystem::remove_all(directory);
-  Processes processes(/*steps=*/4);
+  Processes processes(kSteps);
   processes.options().saving.directory = directory.string();
   processes.options().saving.every = processes.options().watching.eval_every = 2;
   const auto results =
-      processes.Train({.model = "gpt", .ranks = 2}, {.around_leader = [&](Communicator* world) {
+      processes.Train(run, {.around_leader = [&](Communicator* world) {
                         return std::make_unique<LostOnceSaved>(world, directory / "latest");
                       }});
   EXPECT_EQ(results.front().status().message(), "this rank is lost");
   EXPECT_THAT(processes.checkpoints(), testing::ElementsAre(directory / "step-00000002"));
+  EXPECT_THAT(processes.evaluations(), testing::IsEmpty());
+  processes.ExpectEnd(run, OutcomeOnce(run, kSteps));
+  EXPECT_EQ(processes.first_step(), 2);
+  EXPECT_THAT(processes.checkpoints(),
+              testing::ElementsAre(directory / "step-00000002", directory / "step-00000004"));
+  EXPECT_THAT(processes.evaluations(), testing::ElementsAre(2, kSteps));
   std::filesystem::remove_all(directory);
+}
+
+// Wherever a rank stops, before, while or after the group does it.
+TEST(RecoveryTest, WhatIsDueAfterAStepIsDoneOnce) {
+  constexpr int64_t kSteps = 3;
+  const SmallRun run{.model = "mlp", .ranks = 2};
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "recovery_due";
+  const std::vector<std::string> wanted = {directory / "step-00000002",
+                                           directory / "step-00000003"};
+  int after_2 = 0, after_3 = 0;
+  for (int at = 1;; ++at) {
+    SCOPED_TRACE(testing::Message() << "meeting " << at);
+    std::filesystem::remove_all(directory);
+    Processes processes(kSteps);
+    processes.options().saving.directory = directory.string();
+    processes.options().saving.every = processes.options().watching.eval_every = 2;
+    if (processes.Train(run, {.deaf = 1, .deaf_at = at}).front().ok()) break;
+    processes.ExpectEnd(run, OutcomeOnce(run, kSteps));
+    EXPECT_THAT(processes.evaluations(), testing::ElementsAre(2, kSteps));
+    after_2 += processes.first_step() == 2 ? 1 : 0;
+    after_3 += processes.first_step() == 3 ? 1 : 0;
+    // The next step may be taken before the checkpoint is whole.
+    if (processes.first_step() == 3 && processes.checkpoints().size() == 1) continue;
+    EXPECT_EQ(processes.checkpoints(), wanted);
+  }
+  EXPECT_GE(after_2, 4);
+  EXPECT_GE(after_3, 4);
+  std::filesystem::remove_all(directory);
+}
+
+// It is asked to, after a step at which it leaves the evaluation to the next one.
+TEST(RecoveryTest, AGroupThatLeavesEvaluatesNoMore) {
+  constexpr int64_t kSteps = 4;
+  const SmallRun run{.model = "mlp", .ranks = 2};
+  Processes processes(kSteps);
+  processes.options().watching.eval_every = 2;
+  processes.TrainUntil(run, 1);  // it ends after step 2
+  EXPECT_THAT(processes.evaluations(), testing::IsEmpty());
+  processes.ExpectEnd(run, OutcomeOnce(run, kSteps));
+  EXPECT_THAT(processes.evaluations(), testing::ElementsAre(2, kSteps));
 }
 
 // A run removes the checkpoint that it was resumed from, and needs it no more: not where all state

@@ -115,7 +115,10 @@ class MemberTrainer {
 
   // How long the steps have taken is as true as it was.
   void ForgetWhatIsWrong(const LyingRank& lie) {
-    if (!lie.found() || lie.others_hold_right) return;
+    if (!lie.found()) return;
+    held_.history.saved = std::min(held_.history.saved, lie.good_step);
+    held_.history.evaluated = std::min(held_.history.evaluated, lie.good_step);
+    if (lie.others_hold_right) return;
     RunHistory history = std::move(held_.history);
     held_ = {};
     held_.history = std::move(history);
