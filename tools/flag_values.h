@@ -15,10 +15,10 @@ class App;
 
 namespace sluice {
 
-// The words of a command line after the program's name, for CLI11's parse(), which takes them from the
-// last one to the first. CLI11 would take a word such as [a,b] of an option with several values for
-// a list, drop its brackets and split it at its commas; so a word that ends with a bracket gets a
-// mark behind it, which no word that was typed can have. CheckFlagValues() removes it from what
+// The words of a command line after the program's name, for CLI11's parse(), which takes them from
+// the last one to the first. CLI11 would take a word such as [a,b] of an option with several values
+// for a list, drop its brackets and split it at its commas; so a word that ends with a bracket gets
+// a mark behind it, which no word that was typed can have. CheckFlagValues() removes it from what
 // options are given.
 std::vector<std::string> MarkedWords(int argc, const char* const* argv);
 // `text`, an error or a word that was marked, without the mark.

@@ -90,8 +90,8 @@ class Member {
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
-  // Of rank 0: the directory of checkpoints is the run's from now on, which has saved none yet. `found`
-  // tells the one that was there, if any, from those that will be.
+  // Of rank 0: the directory of checkpoints is the run's from now on, which has saved none yet.
+  // `found` tells the one that was there, if any, from those that will be.
   void TellTook(absl::string_view found);
   // The run has saved a checkpoint.
   void TellSaved();

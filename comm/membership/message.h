@@ -72,7 +72,8 @@ struct MemberMessage {
   CoreSet cores = {};
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
-  // What tells the checkpoint that was in that directory then from those of the run; ends in a zero.
+  // What tells the checkpoint that was in that directory then from those of the run; ends in a
+  // zero.
   std::array<char, 65> found = {};
   // [rank of the next group] its rank in this one.
   std::array<int16_t, 256> order = {};

@@ -45,8 +45,8 @@ std::string FormatCluster(const ClusterSpec& cluster);
 // What one of `ranks` ranks gets in a collective among them, where neighbours are `stride` devices
 // apart (tensor parallelism: 1; data parallelism: the tensor degree) and all such groups of a node
 // talk at the same time; of the group that gets least, as groups lie side by side from the first
-// device on. Where no node cuts one that is `inside`; across nodes a ring uses every card, and shares
-// them with the other rings that pass through the node.
+// device on. Where no node cuts one that is `inside`; across nodes a ring uses every card, and
+// shares them with the other rings that pass through the node.
 Link GroupLink(const ClusterSpec& cluster, int ranks, int stride);
 
 // What one device of pipeline rank `from` gets to its counterpart in pipeline rank `to`, when all

@@ -40,8 +40,8 @@ struct PastStep {
 struct RunHistory {
   int64_t last = 0;
   std::vector<PastStep> steps;  // [step - last + size - 1]
-  // The last step after which the run has saved to its directory, and evaluated, and has said so; -1:
-  // none.
+  // The last step after which the run has saved to its directory, and evaluated, and has said so;
+  // -1: none.
   int64_t saved = -1;
   int64_t evaluated = -1;
 

@@ -49,7 +49,8 @@ std::vector<std::optional<Range>> RangesOf(const Timetable& table, const Kind& k
   for (size_t rank = 0; rank < table.rows.size(); ++rank) {
     for (const Action& action : table.rows[rank]) {
       if (!(Bit(action.op) & kind.ops)) continue;
-      if (table.placement.rank(action.stage) != static_cast<int>(rank)) continue;
+      const bool is_stage = action.stage < found.size();
+      if (!is_stage || table.placement.rank(action.stage) != static_cast<int>(rank)) continue;
       found[action.stage].insert(action.micro_batch);
     }
   }

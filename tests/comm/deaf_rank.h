@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-// An end of a group that becomes deaf after the `fails_at`-th time that all ranks have met: the others
-// have met it, but it has learnt nothing of them.
+// An end of a group that becomes deaf after the `fails_at`-th time that all ranks have met: the
+// others have met it, but it has learnt nothing of them.
 class DeafRank : public ForwardingCommunicator {
  public:
   DeafRank(Communicator* inner, int fails_at) : ForwardingCommunicator(inner), left_(fails_at) {}

@@ -290,8 +290,8 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   EXPECT_DOUBLE_EQ(plan->step_seconds, 24 * 3e-3 + 9e-3 + 2 * 2e-3 / 3);
 }
 
-// Where the time is over before any timetable with one device a stage was looked at, the bound holds
-// for these as well.
+// Where the time is over before any timetable with one device a stage was looked at, the bound
+// holds for these as well.
 TEST(ReplicatedPlan, StopsWithABoundThatHoldsWithADeviceAStage) {
   ProfileGraph graph;
   for (int i = 0; i < 8; ++i) {

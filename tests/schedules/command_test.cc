@@ -448,8 +448,8 @@ TEST_F(ScheduleCommand, PagesMixNoUnits) {
   expect_pair("1f1b -p 2 -m 1 --measured " + trace, "zb-h1", {14e-6, 11.5e-6});
 }
 
-// What a measured run took makes other costs than those for which `auto` proved its bound: 21, which
-// the memory limit causes, and of which the bound of the run's costs knows nothing.
+// What a measured run took makes other costs than those for which `auto` proved its bound: 21,
+// which the memory limit causes, and of which the bound of the run's costs knows nothing.
 TEST_F(ScheduleCommand, PagesOfMeasuredRunsHaveTheBoundOfTheirCosts) {
   const std::string show = "show auto -p 4 -m 4 --memory-limit 2 ";
   json trace = json::parse(Run(show + "--format trace").out);

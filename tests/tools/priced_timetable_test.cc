@@ -21,7 +21,8 @@ TEST(PricedTimetable, HasTheBoundOfItsOwnPlacementWhereNothingElseIsProved) {
   EXPECT_DOUBLE_EQ(run.gap, 15.0 / 13 - 1);
 }
 
-// What holds for all cuts may be lower than what holds for the cut of the table, and is what counts.
+// What holds for all cuts may be lower than what holds for the cut of the table, and is what
+// counts.
 TEST(PricedTimetable, HasTheBoundThatWasProved) {
   PricedTimetable priced = Priced();
   for (const double bound : {14.0, 12.0, 0.0}) {

@@ -54,8 +54,8 @@ bool AsksForHelp(const std::vector<std::string>& words) {
          });
 }
 
-// Whether --json is among the words, or --json=true, which `sluice train` takes for the same. The last
-// one counts.
+// Whether --json is among the words, or --json=true, which `sluice train` takes for the same. The
+// last one counts.
 bool AsksForJson(const std::vector<std::string>& words) {
   bool asks = false;
   for (absl::string_view word : words) {

@@ -14,7 +14,8 @@
 // after, however far it came.
 namespace sluice {
 
-// What tells the checkpoint to which `latest` leads from any other: a checksum; "": it leads to none.
+// What tells the checkpoint to which `latest` leads from any other: a checksum; "": it leads to
+// none.
 std::string ChecksumOfLatest(const std::string& directory);
 
 // Notes the checkpoints that are in `directory` now; all or none of them where it fails.

@@ -54,9 +54,9 @@ struct SaveRequest {
 // share) sends its parts to rank 0, a piece at a time.
 //
 // Called by every rank of `world`, with the same files. An error is of the messages between ranks,
-// of which one is lost; the rank that gets it has aborted with it. Where that happens once rank 0 has
-// put the checkpoint in its place, rank 0 has aborted, too, but gets the outcome: only it can tell
-// that the checkpoint is there.
+// of which one is lost; the rank that gets it has aborted with it. Where that happens once rank 0
+// has put the checkpoint in its place, rank 0 has aborted, too, but gets the outcome: only it can
+// tell that the checkpoint is there.
 absl::StatusOr<SaveOutcome> SaveTogether(const SaveRequest& request, Communicator& world);
 
 }  // namespace sluice

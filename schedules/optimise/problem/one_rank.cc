@@ -24,7 +24,8 @@ Problem OneRankOf(const Relaxation& whole, int rank) {
     one.weight_grad.push_back(all.weight_grad[s]);
     one.backward.push_back(all.backward[s]);
     one.fused.push_back(0);
-    // What lies between this stage and the rank's next one, or the end of the model, on other ranks.
+    // What lies between this stage and the rank's next one, or the end of the model, on other
+    // ranks.
     const bool last = i + 1 == stages.size();
     const int end = last ? all.stages : stages[i + 1];
     double there = 0, back = 0;

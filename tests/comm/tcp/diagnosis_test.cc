@@ -29,8 +29,8 @@ std::string Describe(int late, const std::vector<RankHealth>& others) {
   return HealthOf(late, others).words;
 }
 
-// However short the timeout is, the rank that was cut off when the others began to wait is named, and
-// not the healthy one that waits for it.
+// However short the timeout is, the rank that was cut off when the others began to wait is named,
+// and not the healthy one that waits for it.
 TEST(HeartbeatFor, LetsASilentRankBeKnownByTheTimeout) {
   for (const int milliseconds : {20, 300, 1000, 1999, 30'000}) {
     const absl::Duration timeout = absl::Milliseconds(milliseconds);

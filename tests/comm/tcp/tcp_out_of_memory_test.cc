@@ -64,8 +64,8 @@ class TcpWithoutMemory : public testing::Test {
     real.join();
   }
 
-  // Lets rank 0 fail, and `count` large allocations after the first `before`. Returns once it touches
-  // no memory of its messages any more. Whether so many were wanted.
+  // Lets rank 0 fail, and `count` large allocations after the first `before`. Returns once it
+  // touches no memory of its messages any more. Whether so many were wanted.
   bool FailWithout(int before, int count) {
     failures.store(count);
     until_failure.store(before);

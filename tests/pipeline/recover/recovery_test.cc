@@ -113,8 +113,8 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
   }
 }
 
-// An end of a group that is lost once a checkpoint has been saved in the background, before anybody has
-// asked how that ended.
+// An end of a group that is lost once a checkpoint has been saved in the background, before anybody
+// has asked how that ended.
 class LostOnceSaved : public ForwardingCommunicator {
  public:
   // `latest`: the link that is there from then on.

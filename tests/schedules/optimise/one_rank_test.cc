@@ -44,8 +44,8 @@ int OptimumOfRank(const OptimiseRequest& request, int rank) {
   return Optimum(OneRankOf(Relaxation(cheapest), rank));
 }
 
-// With no memory limit on other ranks, and no rule there that one thing is done at a time; by CP-SAT
-// (OR-tools 9).
+// With no memory limit on other ranks, and no rule there that one thing is done at a time; by
+// CP-SAT (OR-tools 9).
 TEST(OneRank, HasTheOptimumThatAnotherSolverFound) {
   struct Case {
     Placement placement;

@@ -30,8 +30,8 @@ struct Token {
 };
 
 // The tokens of a template, at last kEnd. Each of \r\n and \r is a newline; white space and
-// comments are taken away as Jinja2 does with trim_blocks and lstrip_blocks, which transformers sets.
-// InvalidArgument: "line 3: ...".
+// comments are taken away as Jinja2 does with trim_blocks and lstrip_blocks, which transformers
+// sets. InvalidArgument: "line 3: ...".
 absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view text);
 
 }  // namespace sluice::jinja
