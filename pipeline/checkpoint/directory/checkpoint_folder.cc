@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Steps beyond the one just saved are of a run that was given up; they go once they are overtaken.
+// Steps beyond the one just saved were given up by a run that went on from an earlier one: they
+// stay until they are overtaken, and are none of `keep`.
 std::vector<std::string> Prune(const std::string& directory, int64_t saved, int keep,
                                const std::vector<int64_t>& stays,
                                const std::function<void()>& next) {
@@ -106,9 +107,15 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
   if (!status.ok()) return status;
   // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
   next();
-  RemoveReplaced(directory_, state.step);
-  return CommittedFolder{(fs::path(directory_) / StepFolderName(state.step)).string(),
-                         Prune(directory_, state.step, keep, stays, next)};
+  CommittedFolder committed;
+  committed.path = (fs::path(directory_) / StepFolderName(state.step)).string();
+  // What was given up goes first, so that it is not among the newest ones that are kept.
+  for (const std::vector<std::string>& removed :
+       {RemoveReplaced(directory_, state.step), RemoveGivenUp(directory_, state.step, next),
+        Prune(directory_, state.step, keep, stays, next)}) {
+    committed.removed.insert(committed.removed.end(), removed.begin(), removed.end());
+  }
+  return committed;
 }
 
 }  // namespace sluice

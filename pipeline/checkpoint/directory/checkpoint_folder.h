@@ -18,7 +18,7 @@ namespace sluice {
 // A checkpoint that is in its place.
 struct CommittedFolder {
   std::string path;
-  std::vector<std::string> removed;  // the paths of those that it made superfluous
+  std::vector<std::string> removed;  // the paths of those that it replaced or made superfluous
 };
 
 // A checkpoint below `directory` that is being written: made, and at the end committed, by one
@@ -38,9 +38,9 @@ class CheckpointFolder {
 
   // Adds config.json, the model's other files, and state.json, which lists them and `files`, all on
   // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
-  // replaces and all but the newest `keep` of the checkpoints up to this step; the newest one up to
-  // each step of `stays` stays, too. FailedPrecondition where its name, or `latest`, belongs to
-  // something that sluice did not make. Call it once.
+  // replaces or gave up, and all but the newest `keep` of the checkpoints up to this step; the
+  // newest one up to each step of `stays` stays, too. FailedPrecondition where its name, or
+  // `latest`, belongs to something that sluice did not make. Call it once.
   // `next` is called between pieces of this work, for whoever watches its progress.
   absl::StatusOr<CommittedFolder> Commit(const RunState& state,
                                          std::map<std::string, FileRecord> files, int keep,

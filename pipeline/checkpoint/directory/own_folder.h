@@ -14,6 +14,7 @@ namespace sluice {
 constexpr char kOwnFolder[] = ".sluice";
 constexpr char kLockFile[] = "lock";          // folder_lock.h
 constexpr char kReplacedFile[] = "replaced";  // replaced_run.h
+constexpr char kGivenUpFile[] = "given-up";   // likewise
 constexpr char kNewLink[] = "latest";         // which replaces DIR/latest by a rename
 
 // DIR/.sluice/NAME.

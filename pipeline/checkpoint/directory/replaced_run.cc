@@ -30,9 +30,10 @@ std::string ChecksumOfState(const std::string& directory, int64_t step) {
   return file.ok() ? Checksum(file->bytes().data(), file->bytes().size()) : "";
 }
 
-Note ReadNote(const std::string& directory) {
+// `name`: of the note's file.
+Note ReadNote(const std::string& directory, const char* name) {
   Note note;
-  const absl::StatusOr<MappedFile> file = MappedFile::Open(OwnPath(directory, kReplacedFile));
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(OwnPath(directory, name));
   if (!file.ok()) return note;
   const std::string text(file->bytes().begin(), file->bytes().end());
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
@@ -43,15 +44,22 @@ Note ReadNote(const std::string& directory) {
   return note;
 }
 
-absl::Status WriteNote(const std::string& directory, const Note& note) {
+void DropNote(const std::string& directory, const char* name) {
+  disk::Remove(OwnPath(directory, name));
+}
+
+// There is no file for an empty note.
+absl::Status WriteNote(const std::string& directory, const char* name, const Note& note) {
+  if (note.empty()) {
+    DropNote(directory, name);
+    return absl::OkStatus();
+  }
   std::string text;
   for (const auto& [step, checksum] : note) {
     absl::StrAppend(&text, checksum, " ", StepFolderName(step), "\n");
   }
-  return WriteTextFile(OwnPath(directory, kReplacedFile), text).status();
+  return WriteTextFile(OwnPath(directory, name), text).status();
 }
-
-void DropNote(const std::string& directory) { disk::Remove(OwnPath(directory, kReplacedFile)); }
 
 bool IsStill(const std::string& directory, int64_t step, const std::string& checksum) {
   return IsCheckpoint((fs::path(directory) / StepFolderName(step)).string()) &&
@@ -67,6 +75,22 @@ std::optional<int64_t> LatestStep(const std::string& directory) {
   return step;
 }
 
+// Removes the noted checkpoints, and leaves in `note` those that cannot be. The paths of the rest.
+std::vector<std::string> RemoveNoted(const std::string& directory, Note* note,
+                                     const std::function<void()>& next) {
+  std::vector<std::string> removed;
+  for (const auto& [step, checksum] : *note) {
+    if (!IsStill(directory, step, checksum)) continue;
+    next();
+    if (RemoveCheckpoint(directory, step))
+      removed.push_back((fs::path(directory) / StepFolderName(step)).string());
+  }
+  std::erase_if(*note, [&directory](const auto& noted) {
+    return !IsStill(directory, noted.first, noted.second);
+  });
+  return removed;
+}
+
 }  // namespace
 
 std::string ChecksumOfLatest(const std::string& directory) {
@@ -77,31 +101,49 @@ std::string ChecksumOfLatest(const std::string& directory) {
 absl::Status NoteReplaced(const std::string& directory) {
   Note note;
   for (const int64_t step : CheckpointsIn(directory)) note[step] = ChecksumOfState(directory, step);
-  return WriteNote(directory, note);
+  return WriteNote(directory, kReplacedFile, note);
 }
 
-void RemoveReplaced(const std::string& directory, int64_t saved) {
-  Note left = ReadNote(directory);
+std::vector<std::string> RemoveReplaced(const std::string& directory, int64_t saved) {
+  Note left = ReadNote(directory, kReplacedFile);
   left.erase(saved);
-  for (const auto& [step, checksum] : left) {
-    if (IsStill(directory, step, checksum)) RemoveCheckpoint(directory, step);
-  }
-  std::erase_if(left, [&directory](const auto& noted) {
-    return !IsStill(directory, noted.first, noted.second);
-  });
-  if (left.empty()) return DropNote(directory);
-  WriteNote(directory, left).IgnoreError();  // the note as it was does as well
+  std::vector<std::string> removed = RemoveNoted(directory, &left, [] {});
+  WriteNote(directory, kReplacedFile, left).IgnoreError();  // the note as it was does as well
+  return removed;
 }
 
 void SettleReplaced(const std::string& directory, std::optional<int64_t> resumed) {
-  const Note note = ReadNote(directory);
+  const Note note = ReadNote(directory, kReplacedFile);
   const auto is_noted = [&](std::optional<int64_t> step) {
     const auto noted = step ? note.find(*step) : note.end();
     return noted != note.end() && IsStill(directory, *step, noted->second);
   };
   const std::optional<int64_t> latest = LatestStep(directory);
-  if (!latest || is_noted(latest) || is_noted(resumed)) return DropNote(directory);
+  if (!latest || is_noted(latest) || is_noted(resumed)) return DropNote(directory, kReplacedFile);
   RemoveReplaced(directory, *latest);
+}
+
+absl::Status NoteGivenUp(const std::string& directory, std::optional<int64_t> resumed) {
+  Note note;
+  if (resumed) {
+    for (const int64_t step : CheckpointsIn(directory)) {
+      if (step > *resumed) note[step] = ChecksumOfState(directory, step);
+    }
+  }
+  return WriteNote(directory, kGivenUpFile, note);
+}
+
+std::vector<std::string> RemoveGivenUp(const std::string& directory, int64_t saved,
+                                       const std::function<void()>& next) {
+  Note left = ReadNote(directory, kGivenUpFile);
+  if (left.empty()) return {};
+  Note overtaken(left.begin(), left.lower_bound(saved));
+  left.erase(left.begin(), left.upper_bound(saved));
+  std::vector<std::string> removed = RemoveNoted(directory, &overtaken, next);
+  left.merge(overtaken);
+  // A note that still has `saved` would be one of the run's own checkpoint.
+  if (!WriteNote(directory, kGivenUpFile, left).ok()) DropNote(directory, kGivenUpFile);
+  return removed;
 }
 
 }  // namespace sluice

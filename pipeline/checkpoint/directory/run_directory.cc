@@ -128,6 +128,7 @@ absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
   if (status.ok()) status = CheckLatestLink(run.directory);
   if (status.ok() && first) status = CheckNames(run, *first);
   if (status.ok() && run.overwrite && !steps.empty()) status = NoteReplaced(run.directory);
+  if (status.ok()) status = NoteGivenUp(run.directory, goes_on ? first : std::nullopt);
   return status;
 }
 

@@ -39,7 +39,8 @@ class RunDirectory {
   // (ResourceExhausted): the directory cannot be written; another run is saving there; it holds the
   // checkpoints of another run, and this one neither goes on from one of them nor is to overwrite
   // them, or both; `latest`, or a name that a checkpoint of this run will need, is not ours; or
-  // there is no checkpoint to resume from.
+  // there is no checkpoint to resume from. Where the run goes on from one of them, those after it
+  // are noted as given up (replaced_run.h).
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
 
   // Removes the checkpoints after `step`, of a run whose later steps were wrong, the newest first,

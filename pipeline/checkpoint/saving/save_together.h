@@ -38,8 +38,9 @@ struct SaveRequest {
 };
 
 // Saves DIRECTORY/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to
-// it, and removes all but the newest `keep` and those that stay of the checkpoints up to N; nothing
-// else there is touched. One run at a time may save to a directory: run_directory.h keeps others out.
+// it, and removes what the run replaces or gave up (directory/replaced_run.h) and all but the
+// newest `keep` and those that stay of the checkpoints up to N; nothing else there is touched. One
+// run at a time may save to a directory: run_directory.h keeps others out.
 // Where a rank cannot write, all go on to the end together and SaveOutcome::failed says why:
 // ResourceExhausted when the disk is full, FailedPrecondition where step-N, `latest` or .sluice is
 // not ours, InvalidArgument when a hyper-parameter is not finite or `more` is no JSON object. After

@@ -289,6 +289,43 @@ TEST_F(RunDirectoryTest, SomeStayBesideTheNewest) {
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000050", "step-00000060"));
 }
 
+// A run that goes on from step 20 of 40, whose later steps are then another run's.
+TEST_F(RunDirectoryTest, WhatWasGivenUpIsNoneOfThoseThatAreKept) {
+  for (const int64_t step : {20, 30, 40}) Save(step, 9);
+  const Opened run = Resume(dir_ + "/step-00000020");
+  ASSERT_TRUE(run.ok()) << run.status();
+  Save(35);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000035", "step-00000040"))
+      << "step 40 is not reached yet";
+  Save(40);  // the same bytes as the one that was given up
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000035", "step-00000040"));
+  Save(50);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040", "step-00000050"));
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
+}
+
+TEST_F(RunDirectoryTest, WhatWasGivenUpIsNoneOfThoseThatStay) {
+  for (const int64_t step : {10, 20, 30}) Save(step, 9);
+  const Opened run = Resume(dir_ + "/step-00000010");
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto folder = CheckpointFolder::Create(dir_);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto committed = (*folder)->Commit(SomeState(40), {}, 1, {35}, [] {});
+  ASSERT_TRUE(committed.ok()) << committed.status();
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000040"));
+  EXPECT_THAT(committed->removed, ElementsAre(dir_ + "/step-00000020", dir_ + "/step-00000030"));
+}
+
+// Somebody who goes on from the newest of all after that goes on with what was given up.
+TEST_F(RunDirectoryTest, WhatSomebodyGoesOnFromIsNotGivenUp) {
+  for (const int64_t step : {10, 20, 30}) Save(step, 9);
+  ASSERT_TRUE(Resume(dir_ + "/step-00000010").ok());
+  const Opened run = Resume(dir_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  Save(40, 3);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000040"));
+}
+
 #ifdef SLUICE_FAILPOINTS
 // A program that is ended between the two leaves a checkpoint to which nothing leads.
 TEST_F(RunDirectoryTest, LeadsToWhatIsRightBeforeItRemovesWhatIsWrong) {
@@ -337,6 +374,16 @@ TEST_F(OverwriteTest, TheOldOnesStayUntilTheFirstNewOneAndThenAllGo) {
   for (const int64_t step : {20, 70, 90}) SaveNew(step);
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000070", "step-00000077", "step-00000090"));
   EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
+}
+
+TEST_F(OverwriteTest, WhatIsReplacedIsTold) {
+  const Opened run = Overwrite();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto folder = CheckpointFolder::Create(dir_);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto committed = (*folder)->Commit(SomeState(70), {}, 2, {}, [] {});
+  ASSERT_TRUE(committed.ok()) << committed.status();
+  EXPECT_THAT(committed->removed, ElementsAre(dir_ + "/step-00000040", dir_ + "/step-00000090"));
 }
 
 TEST_F(OverwriteTest, AStepOfTheSameNumberIsExchanged) {
