@@ -20,12 +20,18 @@ namespace fs = std::filesystem;
 constexpr int kByteValues = 256;
 constexpr char kTextFingerprint[] = "text:";  // of a data set whose tokens are bytes
 
+// Whether it is the link to the newest checkpoint of a run.
+bool IsLatestLink(const fs::path& path) {
+  std::error_code ignored;
+  return path.filename() == kLatestLink &&
+         ParseStepFolder(fs::read_symlink(path, ignored).string()).has_value();
+}
+
 // Not a folder of ours (state.json, step-..., latest), and one that transformers could have saved.
 bool IsHuggingFaceFolder(const fs::path& folder) {
   std::error_code ignored;
-  const std::string name = folder.filename().string();
   return fs::exists(folder / kConfigFile, ignored) && !fs::exists(folder / kStateFile, ignored) &&
-         !ParseStepFolder(name).has_value() && name != kLatestLink;
+         !ParseStepFolder(folder.filename().string()).has_value() && !IsLatestLink(folder);
 }
 
 absl::Status CheckContinuesText(const ModelSpec& spec, const std::string& folder) {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/model_folder.h"
 #include "tests/models/data/files.h"
 #include "tests/models/twins/model_runner.h"
 #include "tests/pipeline/sample/saved_model.h"
@@ -235,6 +236,27 @@ TEST(GptModel, RefusesAFolderOfAModelThatContinuesNoText) {
                           "num_key_value_heads": 4,
                           "num_attention_heads": 4, "max_position_embeddings": 16})"),
               HasSubstr("(mixtral) has a mixture of 4 experts"));
+}
+
+// Only a link to a step beside it is ours.
+TEST(OpenModelFolder, AModelMayBeNamedLatest) {
+  namespace fs = std::filesystem;
+  const ModelSpec spec = {"tiny", DecoderConfig{.layers = 2, .dim = 12, .heads = 3, .vocab = 37}};
+  const TempFolder folder;
+  fs::create_directories(folder / "latest");
+  std::ofstream(folder / "latest/config.json") << FormatModelConfig(spec);
+  fs::create_directories(folder / "links/step-00000001");
+  fs::create_directory_symlink("../latest", folder / "links/latest");
+  for (const char* named : {"latest", "latest/", "links/latest"}) {
+    const absl::StatusOr<ModelFolder> model = OpenModelFolder(folder / named);
+    ASSERT_TRUE(model.ok()) << named << ": " << model.status();
+    EXPECT_EQ(model->spec.decoder()->vocab, 37);
+  }
+  fs::copy(folder / "latest/config.json", folder / "links/step-00000001");
+  fs::remove(folder / "links/latest");
+  fs::create_directory_symlink("step-00000001", folder / "links/latest");
+  EXPECT_THAT(std::string(OpenModelFolder(folder / "links/latest").status().message()),
+              HasSubstr("step-00000001/state.json"));
 }
 
 TEST(SampleToken, TopPLeavesTheFewestThatHaveIt) {
