@@ -74,6 +74,14 @@ std::string RanksText(const std::vector<int>& ranks) {
   return absl::StrCat("ranks ", absl::StrJoin(first, ", "), " and ", ranks.back());
 }
 
+// Of something that ranks exchange more with than without.
+RunTrait GivenOrNot(const char* flag, bool given) {
+  return {.name = flag,
+          .hash = given ? uint64_t{1} : uint64_t{0},
+          .shown = given ? "given" : "not given",
+          .advice = "give it to all ranks, or to none"};
+}
+
 }  // namespace
 
 std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
@@ -98,10 +106,9 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
       {"replicas, zero and sum groups",
        HashOf(absl::StrCat(plan.replicas(), "|", absl::StrJoin(request.stage_members, ","), "|",
                            plan.zero(), "|", plan.sum_groups()))},
-      {.name = "--mirror",
-       .hash = request.mirror ? uint64_t{1} : uint64_t{0},
-       .shown = request.mirror ? "given" : "not given",
-       .advice = "give it to all ranks, or to none"},
+      GivenOrNot("--mirror", request.mirror),
+      GivenOrNot("--trace", options.watching.trace),
+      GivenOrNot("--commands", options.portions != nullptr),
       {.name = "--audit",
        .hash = static_cast<uint64_t>(request.audit_every),
        .shown = absl::StrCat(request.audit_every),

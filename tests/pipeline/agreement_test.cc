@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pipeline/run/rank_threads.h"
+#include "tests/pipeline/small_run.h"
 
 namespace sluice {
 namespace {
@@ -72,6 +74,33 @@ TEST(CheckAgreement, SeesADifferenceInAnyBit) {
       EXPECT_THAT(said.message(), HasSubstr("the data (rank 1)")) << "bit " << bit;
     }
   }
+}
+
+class NoPortions : public Portions {
+ public:
+  std::optional<Portion> Await(int64_t /*number*/) override { return std::nullopt; }
+  bool EndsEarly() override { return false; }
+  void Ended(int /*rank*/, const absl::StatusOr<TrainSummary>& /*summary*/) override {}
+};
+
+// Ranks exchange more where they trace, and where a program directs them.
+TEST(TraitsOf, SayWhatDecidesWhichMessagesFollow) {
+  const RunPlan plan = MakePlan({.ranks = 2});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  NoPortions portions;
+  const TrainOptions plain = SmallOptions(1);
+  TrainOptions traced = plain, directed = plain;
+  traced.watching.trace = true;
+  directed.portions = &portions;
+  const auto said = [&](const TrainOptions& rank_0, const TrainOptions& rank_1) {
+    return std::string(
+        Compare({TraitsOf(plan, rank_0, data, 0), TraitsOf(plan, rank_1, data, 0)})[0].message());
+  };
+  EXPECT_EQ(said(plain, plain), "");
+  EXPECT_EQ(said(traced, traced), "");
+  EXPECT_EQ(said(directed, directed), "");
+  EXPECT_THAT(said(traced, plain), HasSubstr("--trace (rank 1: not given; rank 0: given)"));
+  EXPECT_THAT(said(plain, directed), HasSubstr("--commands (rank 1: given; rank 0: not given)"));
 }
 
 }  // namespace
