@@ -1,8 +1,10 @@
 #include "pipeline/train/state_check.h"
 
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/where.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/state/rounds.h"
@@ -35,9 +37,12 @@ absl::StatusOr<std::string> StateCheck::NotFinite(Communicator& world) const {
 }
 
 absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
-  const std::string& path =
-      options_.saving.directory.empty() ? options_.saving.resume : options_.saving.directory;
-  if (path.empty()) return why;
+  const Saving& saving = options_.saving;
+  std::vector<std::string> places;  // the run may have saved nothing yet
+  for (const std::string& path : {saving.directory, saving.resume}) {
+    if (!path.empty() && (places.empty() || places.front() != path)) places.push_back(path);
+  }
+  if (places.empty()) return why;
   Rounds rounds(&world_, options_.watching.timeout);
   if (world_.rank() != 0) {
     absl::Status ended = rounds.Finish();
@@ -47,14 +52,17 @@ absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
   const bool later_too = WhereOf(why).moment != Where::Moment::kAudit;
   std::string good;
   absl::Status looked = rounds.Do([&] {
-    good = NewestGoodCheckpoint(path, step, later_too);
+    for (const std::string& path : places) {
+      if (good.empty()) good = NewestGoodCheckpoint(path, step, later_too);
+    }
     return absl::OkStatus();
   });
   if (!looked.ok()) return looked;
-  const std::string none = later_too
-                               ? absl::StrCat("there is no good checkpoint in ", path)
-                               : absl::StrCat("there is no checkpoint up to step ", step, " in ",
-                                              path, ", and later ones may be wrong: begin anew");
+  const std::string searched = absl::StrJoin(places, " or ");
+  const std::string none =
+      later_too ? absl::StrCat("there is no good checkpoint in ", searched)
+                : absl::StrCat("there is no checkpoint up to step ", step, " in ", searched,
+                               ", and later ones may be wrong: begin anew");
   const std::string advice = good.empty() ? none
                                           : absl::StrCat("the newest good checkpoint is ", good,
                                                          ": go on from it with --resume");

@@ -194,6 +194,21 @@ TEST_F(NeverSaved, WhatWasSavedBeforeStaysAndIsNamed) {
   EXPECT_EQ(Contents(), before);
 }
 
+TEST_F(NeverSaved, WhereNothingIsSavedYetTheOneThatItWentOnFromIsNamed) {
+  const RunPlan plan = MakePlan({.ranks = 2});
+  TrainOptions good = SmallOptions(2);
+  good.saving.directory = directory_;
+  ASSERT_TRUE(Train(plan, good).ok());
+  TrainOptions bad = Overflowing(3);
+  bad.training.given = {.lr = bad.training.optimizer.lr,
+                        .weight_decay = bad.training.optimizer.weight_decay};
+  bad.saving.resume = directory_;
+  bad.saving.directory = folder_ / "new";
+  EXPECT_THAT(ErrorOf(plan, bad),
+              AllOf(HasSubstr("so they are not saved"),
+                    HasSubstr("the newest good checkpoint is " + directory_ + "/step-00000002")));
+}
+
 TEST_F(NeverSaved, ANewFolderStaysEmpty) {
   TrainOptions bad = Overflowing(1);
   bad.saving.directory = directory_;
