@@ -7,6 +7,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -140,7 +141,9 @@ TEST(AskedData, AreWhatTheProgramAnswers) {
       std::vector<int32_t> input(kSize * kSeq), targets(kSize * kSeq), starts(kSize * kSeq, 9);
       (*data)->Fill(split, index, kSize, DType::kInt32,
                     {.input = input.data(), .targets = targets.data(), .starts = starts.data()});
-      const Question question = {1, split == Split::kTrain ? 0 : 1, index, kSize, kSeq, 1};
+      // Of those to evaluate with there are three, and no others are asked for.
+      const Question question = split == Split::kTrain ? Question{1, 0, index, kSize, kSeq, 1}
+                                                       : Question{1, 1, index % 3, kSize, kSeq, 1};
       for (size_t place = 0; place < input.size(); ++place) {
         EXPECT_EQ(input[place], TokenAt(question, static_cast<int64_t>(place)));
         EXPECT_EQ(targets[place], TokenAt(question, static_cast<int64_t>(place) + 1));
@@ -318,6 +321,22 @@ TEST(Commands, ArePortions) {
   // Only rank 0's process makes it.
   EXPECT_EQ(Read(save, {}, /*saves=*/false)[0].refused, absl::OkStatus());
   EXPECT_FALSE(fs::exists(directory));
+}
+
+TEST(Commands, DoNotReplaceTheModelThatAnAdapterIsFor) {
+  const fs::path directory = fs::path(testing::TempDir()) / "base";
+  const fs::path step = directory / "step-00000006";
+  fs::remove_all(directory);
+  fs::create_directories(step);
+  std::ofstream(step / "state.json") << "{\n  \"format\": \"sluice checkpoint 1\"";
+  TrainOptions options;
+  options.saving.init = step;
+  const std::string save = absl::StrCat(R"({"do": "save", "overwrite": true, "directory": ")",
+                                        directory.string(), "\"}\n");
+  EXPECT_EQ(Read(save, options)[0].refused, absl::OkStatus()) << "a whole model replaces another";
+  options.saving.saves_adapter = true;
+  EXPECT_THAT(Read(save, options)[0].refused.message(), HasSubstr(step.string()));
+  fs::remove_all(directory);
 }
 
 TEST(Commands, ThatAreWrongAreRefused) {

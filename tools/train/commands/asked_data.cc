@@ -207,6 +207,10 @@ class AskedData : public Dataset {
 
   // Zeros after the first failure. With the lock.
   const std::string& Get(Split split, int64_t index, int64_t size) const {
+    // The last round of an evaluation is filled up with micro-batches that do not count: for these
+    // the program, which has no more, is asked for its first ones again.
+    if (split == Split::kValidation && description_.validation > 0)
+      index %= description_.validation;
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.split == split && kept.index == index && kept.size == size;
     });
