@@ -57,11 +57,15 @@ struct Saving {
   std::string init;             // weights to start from, as OpenModelWeights takes them
   bool init_starts = false;     // `init` is for a new run alone: weights of `resume` go before it
   std::string adapter;          // PEFT's, to start from; empty: fresh matrices
+  bool saves_adapter = false;   // an adapter alone is saved, and `init` is what it is for
   std::string data_path;        // kept in checkpoints
   // Of the model's folder, where it has one; a run that goes on from a checkpoint takes those.
   std::shared_ptr<const ModelFiles> model_files = {};
   int64_t shard_bytes = kShardBytes;  // the most of a file of weights
 };
+
+// What a checkpoint of the run is of no use without: `init`, where an adapter alone is saved.
+inline std::string BaseOf(const Saving& saving) { return saving.saves_adapter ? saving.init : ""; }
 
 // How a run is watched while it goes on.
 struct Watching {

@@ -351,6 +351,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
     question.options.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
   }
   job.options = std::move(question.options);
+  job.options.saving.saves_adapter = job.request.adaptation.lora.has_value();
   return job;
 }
 

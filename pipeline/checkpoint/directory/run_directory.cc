@@ -85,6 +85,26 @@ std::optional<RunState> StateOf(const fs::path& folder) {
   return std::move(state->state);
 }
 
+// A checkpoint of an adapter lacks the model that the adapter is for, so that model must not be one
+// of those that the run replaces. `from`: what the run goes on from.
+absl::Status CheckBase(const SavingRun& run, const std::optional<RunState>& from,
+                       const std::vector<int64_t>& steps) {
+  const std::string base = run.base.empty() && from ? from->base : run.base;
+  if (!run.overwrite || base.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  const fs::path folder = fs::is_regular_file(base, ignored)
+                              ? fs::canonical(base, ignored).parent_path()
+                              : fs::path(FindCheckpoint(base).value_or(base));
+  for (const int64_t step : steps) {
+    if (!fs::equivalent(folder, fs::path(run.directory) / StepFolderName(step), ignored)) continue;
+    return Refused(absl::StrCat("--overwrite would remove ", StepFolderName(step),
+                                ", the model that the adapter is for (", base,
+                                "), which no checkpoint of an adapter has; save to another "
+                                "directory"));
+  }
+  return absl::OkStatus();
+}
+
 // The steps that the run goes on to from `state`.
 int64_t StepsFrom(const RunState& state, const SavingRun& run) {
   HyperParameters usual;
@@ -117,14 +137,16 @@ absl::Status CheckNames(const SavingRun& run, int64_t first) {
 absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
   const bool goes_on = from && LiesIn(*from, run.directory);
   std::optional<int64_t> first = 0;
+  std::optional<RunState> state;
   if (from) {
-    const std::optional<RunState> state = StateOf(*from);
+    state = StateOf(*from);
     first = state ? std::optional<int64_t>(state->step) : std::nullopt;
     if (state) run.steps = StepsFrom(*state, run);
   }
   SettleReplaced(run.directory, goes_on ? first : std::nullopt);
   const std::vector<int64_t> steps = CheckpointsIn(run.directory);
   absl::Status status = CheckOwner(run, goes_on, steps);
+  if (status.ok()) status = CheckBase(run, state, steps);
   if (status.ok()) status = CheckLatestLink(run.directory);
   if (status.ok() && first) status = CheckNames(run, *first);
   if (status.ok() && run.overwrite && !steps.empty()) status = NoteReplaced(run.directory);

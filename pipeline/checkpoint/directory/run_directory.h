@@ -21,6 +21,9 @@ struct SavingRun {
   int64_t steps = 0;       // in all; of a resumed run as long as its checkpoint knows no better
   int64_t save_every = 0;  // steps; 0: only at the end
   GivenHyperParameters given = {};  // by which a checkpoint decides what it knows better
+  // Of a run that saves an adapter: the model that it is for, as OpenModelWeights takes it; empty:
+  // the one that the checkpoint says which it goes on from, or none.
+  std::string base = {};
 };
 
 // What RunDirectory::RemoveAfter did.
@@ -38,9 +41,9 @@ class RunDirectory {
   // saving before hours go into it. All errors are of bad input but for a full disk
   // (ResourceExhausted): the directory cannot be written; another run is saving there; it holds the
   // checkpoints of another run, and this one neither goes on from one of them nor is to overwrite
-  // them, or both; `latest`, or a name that a checkpoint of this run will need, is not ours; or
-  // there is no checkpoint to resume from. Where the run goes on from one of them, those after it
-  // are noted as given up (replaced_run.h).
+  // them, or both, or one of them is the model that its adapter is for; `latest`, or a name that a
+  // checkpoint of this run will need, is not ours; or there is no checkpoint to resume from. Where
+  // the run goes on from one of them, those after it are noted as given up (replaced_run.h).
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
 
   // Removes the checkpoints after `step`, of a run whose later steps were wrong, the newest first,

@@ -386,6 +386,42 @@ TEST_F(OverwriteTest, WhatIsReplacedIsTold) {
   EXPECT_THAT(committed->removed, ElementsAre(dir_ + "/step-00000040", dir_ + "/step-00000090"));
 }
 
+// A checkpoint of an adapter does not have the model that the adapter is for.
+TEST_F(OverwriteTest, TheModelOfAnAdapterIsNotReplacedByIt) {
+  fs::create_directory_symlink(dir_ + "/step-00000040", folder_ / "link");
+  SavingRun run = NewRun();
+  run.overwrite = true;
+  for (const std::string& base :
+       {dir_ + "/step-00000040", dir_ + "/step-00000070/", dir_ + "/latest", dir_,
+        dir_ + "/step-00000040/model.safetensors", std::string(folder_ / "link")}) {
+    run.base = base;
+    EXPECT_THAT(Why(RunDirectory::Open(run)),
+                AllOf(HasSubstr("--save " + dir_ + ": "), HasSubstr("--overwrite"), HasSubstr(base),
+                      HasSubstr("another directory")))
+        << base;
+  }
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock")) << "nothing is noted";
+  fs::create_directory(dir_ + "/merged");
+  for (const std::string& base : {dir_ + "/merged", std::string(folder_ / "nowhere")}) {
+    run.base = base;
+    EXPECT_TRUE(RunDirectory::Open(run).ok()) << base << ": is not replaced";
+  }
+}
+
+TEST_F(OverwriteTest, TheModelOfAResumedAdapterIsNotReplacedByIt) {
+  const std::string models = std::exchange(dir_, folder_ / "adapter");
+  RunState state = SomeState(5);
+  state.base = models + "/step-00000070";
+  ASSERT_TRUE(TrySave(state).ok());
+  const std::string adapter = std::exchange(dir_, models);
+  SavingRun run = NewRun();
+  run.resume = adapter;
+  run.overwrite = true;
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr(state.base));
+  run.base = folder_ / "copy";  // where that model is now
+  EXPECT_TRUE(RunDirectory::Open(run).ok());
+}
+
 TEST_F(OverwriteTest, AStepOfTheSameNumberIsExchanged) {
   const Opened run = Overwrite();
   SaveNew(70);

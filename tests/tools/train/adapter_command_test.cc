@@ -70,6 +70,15 @@ TEST_F(AdapterCommandTest, ResumesWithTheWeightsThatItBeganWith) {
       Summary(absl::StrCat(init_, groups, "--steps 4"))["weights_hash"]);
 }
 
+TEST_F(AdapterCommandTest, DoesNotReplaceTheModelThatItIsFor) {
+  const std::string base = folder_ / "base";
+  const ProcessResult replaced =
+      Run(absl::StrCat(init_, kLora, "--steps 4 --save ", base, " --overwrite"));
+  EXPECT_EQ(replaced.exit_code, kExitBadInput);
+  EXPECT_THAT(replaced.err, HasSubstr("the model that the adapter is for"));
+  EXPECT_TRUE(std::filesystem::exists(base + "/latest/model.safetensors"));
+}
+
 // The base may be named by its file, which PEFT does not take.
 TEST_F(AdapterCommandTest, PeftIsToldTheFolderOfTheBase) {
   const std::string file = folder_ / "base/latest/model.safetensors";

@@ -168,7 +168,8 @@ absl::Status CommandPortions::Own(const std::string& directory, bool overwrite) 
                           .overwrite = overwrite,
                           .steps = options.training.steps,
                           .save_every = 0,
-                          .given = options.training.given});
+                          .given = options.training.given,
+                          .base = BaseOf(options.saving)});
   if (!opened.ok()) return opened.status();
   directories_[TargetOf(directory)] = *std::move(opened);  // there now
   return absl::OkStatus();

@@ -101,7 +101,8 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
                             .overwrite = question.overwrite,
                             .steps = options.training.steps,
                             .save_every = options.saving.every,
-                            .given = options.training.given});
+                            .given = options.training.given,
+                            .base = BaseOf(options.saving)});
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
     absl::Status status = CheckSettingsFile(options.saving.directory);
