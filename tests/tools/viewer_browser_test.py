@@ -338,11 +338,13 @@ class Viewer(unittest.TestCase):
         self.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.folder)
         self.browser.key("s")
         saved = pathlib.Path(self.folder, "a-b-.csv-and-1f1b.svg")
+        shown = self.browser.run("savedPage(viewer.panels)")
+        text = ""
         deadline = time.monotonic() + 20
-        while not saved.exists() and time.monotonic() < deadline:
+        while text != shown and time.monotonic() < deadline:  # the browser makes the file before it fills it
             self.browser.frame()
-        text = saved.read_text(encoding="utf-8")
-        self.assertEqual(text, self.browser.run("savedPage(viewer.panels)"))
+            text = saved.read_text(encoding="utf-8") if saved.exists() else ""
+        self.assertEqual(text, shown)
         svg = xml.etree.ElementTree.fromstring(text)
         inner = [part for part in svg if part.tag.endswith("}svg")]
         self.assertEqual(len(inner), 2)
