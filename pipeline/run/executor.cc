@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/failpoints/failpoints.h"
+#include "models/spec/targets.h"
 #include "pipeline/compile/memory/memory_plan.h"
 #include "pipeline/run/bit_flip.h"
 
@@ -184,11 +185,25 @@ void Executor::Note(size_t instruction, const Pass& pass) const {
   if (progress_ != nullptr) progress_->Step();
 }
 
+int64_t Executor::CountingSamples(Split split, int64_t micro_batch) const {
+  const int64_t size = state_.plan().request.batch.size;
+  if (split == Split::kTrain) return size;
+  return std::clamp<int64_t>(data_.samples(split) - micro_batch * size, 0, size);
+}
+
 void Executor::CountTargets(const Pass& pass) {
   const RunPlan& plan = state_.plan();
+  const int64_t size = plan.request.batch.size;
   for (size_t mb = 0; mb < targets_.size(); ++mb) {
-    targets_[mb] = data_.counted_targets(
-        pass.split, pass.first_micro_batch + static_cast<int64_t>(mb), plan.request.batch.size);
+    const int64_t number = pass.first_micro_batch + static_cast<int64_t>(mb);
+    const int64_t counting = CountingSamples(pass.split, number);
+    int64_t& count = targets_[mb] = 0;
+    if (counting == size) {
+      count = data_.counted_targets(pass.split, number, size);
+      continue;
+    }
+    for (int64_t i = 0; i < counting; ++i)
+      count += data_.counted_targets(pass.split, number * size + i, 1);
   }
   const auto of_update = static_cast<std::ptrdiff_t>(plan.update_micro_batches()) * plan.replicas();
   auto first = targets_.begin();
@@ -291,8 +306,16 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
   if (instruction.step == Step::kLoadInput) samples.input = memory;
   if (instruction.step == Step::kLoadTargets) samples.targets = static_cast<int32_t*>(memory);
   if (instruction.step == Step::kLoadStarts) samples.starts = static_cast<int32_t*>(memory);
-  data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
-             state_.plan().layers.front().input_dtype, samples);
+  const int64_t global = pass.first_micro_batch + number;
+  data_.Fill(pass.split, global, request.batch.size, state_.plan().layers.front().input_dtype,
+             samples);
+  if (samples.targets != nullptr) {
+    const int64_t per_sample =
+        program_.buffers[buffer].bytes / static_cast<int64_t>(sizeof(int32_t)) / request.batch.size;
+    const int64_t counting = CountingSamples(pass.split, global);
+    std::fill(samples.targets + counting * per_sample,
+              samples.targets + request.batch.size * per_sample, kNoTarget);
+  }
   if (samples_ == nullptr) return;
   state_.device().Copy(state_.stream(), bound_.Address(instruction.buffer), memory,
                        static_cast<size_t>(program_.buffers[buffer].bytes));

@@ -93,6 +93,10 @@ class Executor {
   // and with dropout no call is.
   bool Repeats(const Instruction& instruction) const;
   absl::Status Finish(const Pass& pass);
+  // The samples of a micro-batch, given by its number among all of the split, whose targets count.
+  // The last micro-batch of an evaluation has fewer where its size does not divide the number of
+  // samples: the data's first ones fill it up, without targets.
+  int64_t CountingSamples(Split split, int64_t micro_batch) const;
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
   // Whether bits of its calls may be flipped on purpose (bit_flip.h).

@@ -547,10 +547,12 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   const auto traced = trace_.In(TracePhase::kEvaluation, step);
   const RunRequest& request = plan_.request;
   const int64_t round = plan_.global_micro_batches();
-  int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
+  const int64_t samples = context_.data->samples(Split::kValidation);
+  // The last micro-batch may be filled up with samples that do not count.
+  int64_t count = (samples + request.batch.size - 1) / request.batch.size;
   if (options_.watching.eval_micro_batches > 0)
     count = std::min(count, options_.watching.eval_micro_batches);
-  Evaluation evaluation{.step = step, .samples = count * request.batch.size};
+  Evaluation evaluation{.step = step, .samples = std::min(samples, count * request.batch.size)};
   int64_t targets = 0;
   for (int64_t first = 0; first < count; first += round) {
     Pass pass;

@@ -71,7 +71,7 @@ inline std::string BaseOf(const Saving& saving) { return saving.saves_adapter ? 
 struct Watching {
   absl::Duration timeout = absl::Seconds(30);  // of every wait for another rank
   int64_t eval_every = 0;                      // steps; 0: only at the end
-  // 0: the whole validation split, but for a rest smaller than a micro-batch.
+  // 0: the whole validation split.
   int64_t eval_micro_batches = 0;
   bool trace = false;            // keep what every rank does when,
   TracedSteps trace_steps = {};  // of these steps

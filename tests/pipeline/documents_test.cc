@@ -254,5 +254,57 @@ TEST(ValidationWithoutTargets, IsNotEvaluated) {
   }
 }
 
+// As many samples to evaluate with as it says.
+class FewToEvaluate : public HashedData {
+ public:
+  FewToEvaluate(const RunPlan& plan, int64_t samples)
+      : HashedData(plan.request.spec, plan.request.batch.seq, plan.request.documents),
+        samples_(samples) {}
+  int64_t samples(Split split) const override {
+    return split == Split::kTrain ? HashedData::samples(split) : samples_;
+  }
+
+ private:
+  int64_t samples_;
+};
+
+// Of the weights as they are made, with micro-batches of `size` samples.
+TrainSummary EvaluateWith(const SmallRun& run, int64_t size, int64_t samples) {
+  RunRequest request = MakeRequest(run);
+  request.batch.size = size;
+  const absl::StatusOr<RunPlan> plan = CompileRun(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  TrainOptions options = PlainDescent(1);
+  options.training.optimizer.lr = 0;
+  const absl::StatusOr<TrainResult> result =
+      TrainInProcess(*plan, FewToEvaluate(*plan, samples), options, {}, nullptr);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? result->summary : TrainSummary();
+}
+
+class Evaluation1To7 : public testing::TestWithParam<SmallRun> {};
+
+// Also where the samples are fewer than a micro-batch has.
+TEST_P(Evaluation1To7, CountsEverySampleWhateverTheSizeOfMicroBatches) {
+  for (int64_t samples = 1; samples <= 7; ++samples) {
+    const TrainSummary expected = EvaluateWith(GetParam(), 1, samples);
+    ASSERT_TRUE(expected.evaluated);
+    EXPECT_EQ(expected.eval_samples, samples);
+    for (const int64_t size : {2, 3, 8}) {
+      const TrainSummary summary = EvaluateWith(GetParam(), size, samples);
+      EXPECT_EQ(summary.eval_samples, samples) << size;
+      EXPECT_NEAR(summary.eval_loss, expected.eval_loss, 1e-5) << samples << " by " << size;
+      EXPECT_NEAR(summary.accuracy, expected.accuracy, 1e-9) << samples << " by " << size;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, Evaluation1To7,
+                         testing::Values(SmallRun{.ranks = 2},
+                                         SmallRun{.model = "llama", .ranks = 2, .documents = true},
+                                         SmallRun{.model = "mlp", .ranks = 3},
+                                         SmallRun{.model = "wide", .ranks = 1, .replicas = 2}),
+                         [](const auto& run) { return run.param.Name(); });
+
 }  // namespace
 }  // namespace sluice
