@@ -42,7 +42,8 @@ void Prefix::FindOptions() {
     }
     if (i < f && (s + 1 == p.stages || gradients_[s + 1] > i)) {
       add(Op::kInputGrad, heads_.gradient[p.cell(s, i)]);
-      if (p.fuses(s) && w == i) add(Op::kBackward, heads_.gradient[p.cell(s, i)]);
+      if (p.fuses(s) && (w == i || p.sums_in_any_order))
+        add(Op::kBackward, heads_.gradient[p.cell(s, i)]);
     }
     // Of equal W, it does not matter which comes first.
     const int same = same_weights_[s];

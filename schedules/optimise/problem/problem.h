@@ -12,7 +12,9 @@
 // changes nothing, and the k-th F (I, W) of a stage may be taken to be that of micro-batch k. An
 // order is then one sequence of (op, stage) per rank, and what a rank holds at any point follows
 // from its own sequence alone. A B is the next I of its stage together with its
-// W. It runs where no other W of the stage waits, so that sums are in the order of micro-batches.
+// W. It runs where no other W of the stage waits, so that sums are in the order of micro-batches. A
+// timetable may do without that, where another micro-batch has its I before the B and its W behind
+// it: I1 B0 W1. No order stands for it; what is proved holds for it, too (`sums_in_any_order`).
 namespace sluice::optimise {
 
 // Sums of bytes may differ in their last bits with the order of adding.
@@ -66,6 +68,10 @@ struct Problem {
   // makespan. The first action of every rank is F of its lowest stage for micro-batch 0, and starts
   // at the head.
   std::vector<double> grace;
+  // Whether a B may also run where W of its stage wait, which is one more of each then as before. An
+  // order with such a B is no timetable, but each timetable has an order with its times: its k-th F
+  // (I, W) of a stage, whatever the micro-batch, is that of k.
+  bool sums_in_any_order = false;
   // What a problem of one rank knows of the others (OneRankOf). In a whole problem the way back is
   // `hop`, and there is nothing else.
   std::vector<double> way_back;  // [stage] latency between the I of stage + 1 and that of stage
