@@ -105,6 +105,15 @@ void CheckFlagValues(CLI::App& app) {
   }
 }
 
+CLI::Option* CheckAttention(CLI::Option* option) {
+  const auto name_sluice = [](std::string& value) {
+    if (value == "own") value = "sluice";
+    return std::string();
+  };
+  return option->check(CLI::IsMember({"sluice", "cudnn"}))
+      ->transform(CLI::Validator(name_sluice, ""));
+}
+
 absl::Status CheckAtLeastOne(const char* flag, const std::optional<int>& value) {
   if (!value.has_value() || *value >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));

@@ -11,6 +11,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }  // namespace CLI
 
 namespace sluice {
@@ -32,6 +33,9 @@ std::string WithoutMarks(std::string text);
 // - a whole number is one, and within the 64 bits in which CLI11 would hold it by cutting it off.
 // - numbers are decimal: 010 is 10, which CLI11 would take for 8, and 0x10 is refused.
 void CheckFlagValues(CLI::App& app);
+
+// Takes sluice or cudnn for `option`, --attention; own, too, which is another name of sluice.
+CLI::Option* CheckAttention(CLI::Option* option);
 
 // OK for what was not given, or is at least 1; InvalidArgument names `flag`.
 absl::Status CheckAtLeastOne(const char* flag, const std::optional<int>& value);

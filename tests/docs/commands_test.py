@@ -57,6 +57,25 @@ class Pages(unittest.TestCase):
                     shell.transcript(commands.Block.read(options, lines))
 
 
+class Readme(unittest.TestCase):
+    def test_plans_and_schedules_are_printed_as_it_shows_them(self):
+        """Those need neither time nor data, so every word is the same."""
+        compared = 0
+        for block in re.findall(r"(?m)^    \$.*\n(?:(?:    .*)?\n)*", (ROOT / "README.md").read_text()):
+            lines = [line[4:].rstrip() for line in block.strip("\n").splitlines()]
+            if not re.match(r"\$ sluice (schedule|plan) ", lines[0]):
+                continue
+            typed = 1 + next(i for i, line in enumerate(lines) if not line.endswith("\\"))
+            shown = [line for line in lines[typed:] if line]
+            if not shown:
+                continue
+            command = " ".join(line.rstrip("\\") for line in lines[:typed])[2:].split()
+            printed = subprocess.run([SLUICE, *command[1:]], capture_output=True, text=True, check=True).stdout
+            self.assertEqual([line.rstrip() for line in printed.splitlines() if line.strip()], shown, " ".join(command))
+            compared += 1
+        self.assertGreaterEqual(compared, 3)
+
+
 class Generated(unittest.TestCase):
     def test_every_schedule_has_its_drawing(self):
         with commands.Shell(SLUICE) as shell:

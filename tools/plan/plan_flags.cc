@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "partitioner/costs/device.h"
 #include "schedules/render/render.h"
+#include "tools/flag_values.h"
 #include "tools/train/model_flags.h"
 
 // Flags are added in the order in which --help shows them.
@@ -23,11 +24,9 @@ void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
                      absl::StrCat("Kind of device: cpu (this processor, measured now; default), ",
                                   absl::StrJoin(BuiltInDeviceNames(), ", "),
                                   ", or a FILE.json that describes one (docs/formats)"));
-  command
-      .add_option("--attention", flags->attention,
-                  "Attention on GPUs: by sluice's own kernels (default), or by cuDNN's, as train "
-                  "--attention cudnn")
-      ->check(CLI::IsMember({"sluice", "cudnn"}));
+  CheckAttention(command.add_option("--attention", flags->attention,
+                                    "Attention on GPUs: by sluice's own kernels (default), or by "
+                                    "cuDNN's, as train --attention cudnn"));
   command.add_option("--memory", flags->memory, "Memory of each device, such as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth,
                      "Bandwidth between neighbouring stages, such as 12GB/s");

@@ -16,6 +16,7 @@
 #include "partitioner/planning/sources/layer_memory.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/flag_values.h"
 #include "tools/plan/device_file.h"
 #include "tools/roofline/roofline_report.h"
 #include "tools/terminal.h"
@@ -163,10 +164,8 @@ void AddRooflineCommand(CLI::App& app, int* exit_code) {
                     "Samples hold several documents, as those of JSON lines do");
   command->add_option("--recompute", flags->recompute,
                       "Activations that the backward computes again: none, selective or full");
-  command
-      ->add_option("--attention", flags->attention,
-                   "Whose kernels compute attention: sluice (default) or cudnn")
-      ->check(CLI::IsMember({"sluice", "cudnn"}));
+  CheckAttention(command->add_option("--attention", flags->attention,
+                                     "Whose kernels compute attention: sluice (default) or cudnn"));
   command->add_flag("--cuda-graphs,!--no-cuda-graphs", flags->cuda_graphs,
                     "Kernels follow each other as in CUDA graphs (usual), or launched one by one");
   command->add_flag("--json", flags->json, "One JSON document, in seconds, bytes and FLOPs");

@@ -218,7 +218,7 @@ int RunSample(SampleFlags& flags) {
 }  // namespace
 
 void AddSampleCommand(CLI::App& app, int* exit_code) {
-  CLI::App* command = app.add_subcommand("sample", "Continue text with a trained GPT");
+  CLI::App* command = app.add_subcommand("sample", "Continue text with a trained language model");
   command->footer(kExample);
   auto flags = std::make_shared<SampleFlags>();
   AddLoadFlags(*command, "Directory that 'train --save' has written, or a Hugging Face folder",

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 
@@ -14,10 +15,9 @@ void AddDeviceFlag(CLI::App& command, const std::string& group, KernelFlags* fla
 
 void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags) {
   AddDeviceFlag(command, group, flags);
-  command
-      .add_option("--attention", flags->attention,
-                  "Attention on a GPU: by sluice's own kernels, or by cuDNN's (bf16 only)")
-      ->check(CLI::IsMember({"sluice", "cudnn"}))
+  CheckAttention(
+      command.add_option("--attention", flags->attention,
+                         "Attention on a GPU: by sluice's own kernels, or by cuDNN's (bf16 only)"))
       ->capture_default_str()
       ->group(group);
   command

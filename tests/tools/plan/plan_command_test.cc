@@ -985,6 +985,7 @@ TEST_F(PlanCommand, CudnnsAttentionHasItsOwnTimeAndWorkArea) {
       "--recompute none --partition 0-6,7-13";
   const json own = Plan(asked), cudnn = Plan(asked + " --attention cudnn");
   EXPECT_FALSE(own.contains("attention"));
+  EXPECT_FALSE(Plan(asked + " --attention own").contains("attention"));
   EXPECT_EQ(cudnn["attention"], "cudnn");
   EXPECT_LT(cudnn["step_seconds"], own["step_seconds"]);
   const auto bytes = [](const json& plan) {
