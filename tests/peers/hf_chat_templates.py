@@ -228,7 +228,7 @@ def conversation(draw, system):
     for _ in range(draw.randint(1, 4)):
         messages += [{"role": "user", "content": text(draw)}, {"role": "assistant", "content": text(draw)}]
         if draw.random() < 0.3:  # Qwen3's template writes it in the last turn; the others do not look at it
-            messages[-1]["reasoning_content"] = text(draw)
+            messages[-1][draw.choice(["reasoning_content", "reasoning", "thinking"])] = text(draw)
     return messages
 
 

@@ -22,6 +22,28 @@ using jinja::Value;
 // A range of bytes of a rendered conversation that counts.
 using Range = std::pair<size_t, size_t>;
 
+// The names that a message's reasoning has: transformers takes the first of them that is given.
+constexpr const char* kReasoningFields[] = {"reasoning_content", "thinking", "reasoning"};
+
+// What a template is given of a message, as transformers writes it: without the fields that are
+// null, and with its reasoning under the names that templates read, whichever of them it has.
+Value FieldsOf(const ChatMessage& message) {
+  if (message.fields.is_null()) return {{"role", message.role}, {"content", message.content}};
+  Value fields = Value::object();
+  const Value* reasoning = nullptr;
+  for (const char* name : kReasoningFields) {
+    const auto field = message.fields.find(name);
+    if (reasoning != nullptr || field == message.fields.end() || field->is_null()) continue;
+    reasoning = &*field;
+  }
+  if (reasoning != nullptr) fields["thinking"] = *reasoning;
+  for (const auto& [name, value] : message.fields.items()) {
+    if (!value.is_null()) fields[name] = value;
+  }
+  if (reasoning != nullptr) fields["reasoning_content"] = *reasoning;
+  return fields;
+}
+
 class Chat {
  public:
   Chat(jinja::Template chat_template, std::string name, SpecialWords words,
@@ -78,12 +100,7 @@ class Chat {
   absl::StatusOr<Rendered> RenderFirst(const Conversation& conversation, size_t count,
                                        bool prompt) const {
     Value list = Value::array();
-    for (size_t i = 0; i < count; ++i) {
-      const ChatMessage& message = conversation.messages[i];
-      list.push_back(message.fields.is_null()
-                         ? Value{{"role", message.role}, {"content", message.content}}
-                         : message.fields);
-    }
+    for (size_t i = 0; i < count; ++i) list.push_back(FieldsOf(conversation.messages[i]));
     std::map<std::string, Value> variables = {{"bos_token", ""}, {"eos_token", ""}};
     for (const auto& [token, word] : words_) variables[token] = word;
     variables["messages"] = std::move(list);
