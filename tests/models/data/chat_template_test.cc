@@ -170,6 +170,35 @@ TEST(ChatTemplate, EachEndOfALineIsANewline) {
   EXPECT_THAT(Render("a\r\n\r{{ x.y }}", {}), HasSubstr("line 3: an attribute"));
 }
 
+// Python's, which is more than ASCII's: of a line in front of a tag, and beside a '-'.
+TEST(ChatTemplate, WhiteSpaceBesideTagsIsThatOfPython) {
+  EXPECT_EQ(Render("x\xC2\xA0{%- if true -%}\xC2\xA0y{% endif %}", {}), "xy");
+  EXPECT_EQ(Render("x\n\v{% if true %}y{% endif %}", {}), "x\ny");
+  EXPECT_EQ(Render("\xE3\x80\x80 {% if true %}y{% endif %}\xC2\xA0", {}), "y\xC2\xA0");
+  EXPECT_EQ(Render("x\n\f{{- 1 -}}\x1C y", {}), "x1y");
+  EXPECT_EQ(Render("x \xC2\xA0{% if true %}y{% endif %}\xE2\x80\x98{#- c -#}z", {}),
+            "x \xC2\xA0y\xE2\x80\x98z");
+}
+
+TEST(ChatTemplate, ACommentMayKeepTheNewlineBehindIt) {
+  EXPECT_EQ(Render("a{# c +#}\nb{#- c +#}\nc{#+#}\nd{#-#}\n e{#--#}\n f{# #}\n g", {}),
+            "a\nb\ncd ef g");
+}
+
+// Of a loop's else, of a text that is set, and of what counts, as of a loop's body.
+TEST(ChatTemplate, WhatABlockSetsIsGoneBehindIt) {
+  const std::string inside = "{{ z }}{% set y = 2 %}{% set z = 3 %}{{ y ~ z }}";
+  for (const char* around :
+       {"{% for x in [1] %}@{% endfor %}", "{% for x in [] %}{% else %}@{% endfor %}",
+        "{% set t %}@{% endset %}{{ t }}", "{% generation %}@{% endgeneration %}"}) {
+    const std::string block = absl::StrReplaceAll(around, {{"@", inside}});
+    const std::string text = absl::StrCat("{% set z = 1 %}", block,
+                                          "{{ z }}{{ y }}{% if true %}{% set y = 4 %}{% endif %}"
+                                          "{{ y }}");
+    EXPECT_EQ(RenderConversation(text, {}, LossOn::kAll), "[12314]") << around;
+  }
+}
+
 TEST(ChatTemplate, WhatIsNotDefinedIsEmpty) {
   EXPECT_EQ(Render("{{ x is iterable }} {{ x is sequence }} {{ x is mapping }} {{ x is string }}"
                    "{% for y in x %}{{ y }}{% endfor %}",

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "models/spec/json.h"
 #include "models/spec/json_text.h"
 #include "models/tokens/text/unicode.h"
@@ -63,8 +64,8 @@ constexpr absl::string_view kSpaces[] = {" ",
                                          "\xe2\x81\x9f",
                                          "\xe3\x80\x80"};
 
-absl::string_view Strip(absl::string_view text, const std::vector<absl::string_view>& what,
-                        bool left, bool right) {
+absl::string_view Strip(absl::string_view text, absl::Span<const absl::string_view> what, bool left,
+                        bool right) {
   const auto once = [&](bool at_end) {
     for (const absl::string_view space : what) {
       if (at_end ? absl::ConsumeSuffix(&text, space) : absl::ConsumePrefix(&text, space)) {
@@ -94,14 +95,12 @@ std::vector<absl::string_view> CharactersOf(absl::string_view text) {
 
 absl::StatusOr<Value> StripMethod(const std::string& text, const Values& arguments, bool left,
                                   bool right) {
-  std::vector<absl::string_view> what(std::begin(kSpaces), std::end(kSpaces));
-  std::string characters;
-  if (!arguments.empty() && !arguments[0].is_null()) {
-    if (!arguments[0].is_string()) return WrongType("strip", arguments[0]);
-    characters = arguments[0].get<std::string>();
-    what = CharactersOf(characters);
+  if (arguments.empty() || arguments[0].is_null()) {
+    return Value(std::string(StripSpaces(text, left, right)));
   }
-  return Value(std::string(Strip(text, what, left, right)));
+  if (!arguments[0].is_string()) return WrongType("strip", arguments[0]);
+  const auto characters = arguments[0].get<std::string>();
+  return Value(std::string(Strip(text, CharactersOf(characters), left, right)));
 }
 
 // "upper", "lower", "capitalize", or "title", where words begin behind a byte that `ends_word`.
@@ -337,6 +336,10 @@ std::string ReprOf(const Value& value) {
 const Value& NoValue() {
   static const Value* const none = new Value(Value::value_t::discarded);
   return *none;
+}
+
+absl::string_view StripSpaces(absl::string_view text, bool left, bool right) {
+  return Strip(text, kSpaces, left, right);
 }
 
 bool IsTrue(const Value& value) {

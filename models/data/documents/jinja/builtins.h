@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 // What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of
 // a dictionary in their order; one that is not defined is `Undefined()`, and a binary one is a
@@ -21,6 +22,8 @@ const Value& NoValue();
 bool IsTrue(const Value& value);
 // As Python's str writes it.
 std::string TextOf(const Value& value);
+// Without the white space of Python's str.isspace at its beginning, or its end.
+absl::string_view StripSpaces(absl::string_view text, bool left, bool right);
 
 absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments);
 absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Values& arguments);

@@ -1,6 +1,7 @@
 #include "models/data/documents/jinja/environment.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::jinja {
 namespace {
@@ -108,6 +109,14 @@ absl::Status RunAll(const std::vector<Statement>& statements, Environment& envir
     if (absl::Status status = statement(environment); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status RunInScope(const std::vector<Statement>& statements, Environment& environment,
+                        std::map<std::string, Value> scope) {
+  environment.scopes.push_back(std::move(scope));
+  absl::Status status = RunAll(statements, environment);
+  environment.scopes.pop_back();
+  return status;
 }
 
 }  // namespace sluice::jinja

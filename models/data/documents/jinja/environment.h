@@ -98,6 +98,9 @@ std::optional<size_t> PlaceOfNamespace(const Value& value, const Environment& en
 
 // Runs one statement after another, until one fails or ends the body of a loop.
 absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment);
+// The same in a scope of their own, in which these names are: what they set is gone behind them.
+absl::Status RunInScope(const std::vector<Statement>& statements, Environment& environment,
+                        std::map<std::string, Value> scope = {});
 
 }  // namespace sluice::jinja
 

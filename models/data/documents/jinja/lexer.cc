@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "models/data/documents/jinja/builtins.h"
 
 namespace sluice::jinja {
 namespace {
@@ -48,26 +49,29 @@ class Lexer {
   void TakeText(size_t end) {
     absl::string_view text = text_.substr(at_, end - at_);
     const bool line_begins = at_ == 0 || text_[at_ - 1] == '\n';
-    if (strip_) text = absl::StripLeadingAsciiWhitespace(text);
+    if (strip_) text = StripSpaces(text, true, false);
     const char mark = end + 2 < text_.size() ? text_[end + 2] : ' ';
     if (end < text_.size() && mark == '-') {
-      text = absl::StripTrailingAsciiWhitespace(text);
+      text = StripSpaces(text, false, true);
     } else if (end < text_.size() && text_[end + 1] != '{' && mark != '+') {
-      size_t kept = text.size();
-      while (kept > 0 && (text[kept - 1] == ' ' || text[kept - 1] == '\t')) --kept;
-      const bool whole_line = kept > 0 ? text[kept - 1] == '\n' : line_begins;
-      if (whole_line) text = text.substr(0, kept);
+      const size_t newline = text.rfind('\n');
+      const size_t line = newline == absl::string_view::npos ? 0 : newline + 1;
+      const bool is_blank = StripSpaces(text.substr(line), true, false).empty();
+      if (is_blank && (line > 0 || line_begins)) text = text.substr(0, line);
     }
     if (!text.empty()) Add(TokenKind::kText, std::string(text));
     Advance(end);
   }
 
   absl::Status SkipComment() {
-    const size_t end = text_.find("#}", at_ + 2);
+    const size_t marked = at_ + 2;  // what stands here is of the beginning: {#-#} ends with no '-'
+    const bool has_mark = marked < text_.size() && absl::StrContains("-+", text_[marked]);
+    const size_t begin = marked + (has_mark ? 1 : 0);
+    const size_t end = text_.find("#}", begin);
     if (end == absl::string_view::npos) return Error("a comment has no #}");
-    const bool strip = text_[end - 1] == '-' && end > at_ + 2;
+    const char mark = end > begin ? text_[end - 1] : ' ';
     Advance(end + 2);
-    AfterTag(strip, /*trims=*/true);
+    AfterTag(/*strip=*/mark == '-', /*trims=*/mark != '+');
     return absl::OkStatus();
   }
 

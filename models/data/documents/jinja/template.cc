@@ -95,15 +95,13 @@ absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
 absl::Status RunLoop(const Loop& loop, Environment& env) {
   const absl::StatusOr<Values> elements = Elements(loop, env);
   if (!elements.ok()) return elements.status();
-  if (elements->empty()) return RunAll(loop.otherwise, env);
+  if (elements->empty()) return RunInScope(loop.otherwise, env);
   for (size_t i = 0; i < elements->size(); ++i) {
     std::map<std::string, Value> scope;
     if (absl::Status s = Charge(kWorkOfCall, env); !s.ok()) return s;
     if (loop.names_itself) scope["loop"] = LoopValue(*elements, i);
     if (absl::Status s = Bind(loop.names, (*elements)[i], &scope); !s.ok()) return s;
-    env.scopes.push_back(std::move(scope));
-    absl::Status status = RunAll(loop.body, env);
-    env.scopes.pop_back();
+    absl::Status status = RunInScope(loop.body, env, std::move(scope));
     if (!status.ok()) return status;
     const LoopControl control = std::exchange(env.control, LoopControl::kNone);
     if (control == LoopControl::kBreak) break;
@@ -278,7 +276,7 @@ class StatementParser {
   static Expression Captured(Statements block) {
     return [block = std::move(block)](Environment& env) -> absl::StatusOr<Value> {
       Rendered outside = std::exchange(env.out, {});
-      const absl::Status status = RunAll(block, env);
+      const absl::Status status = RunInScope(block, env);
       const Rendered inside = std::exchange(env.out, std::move(outside));
       if (!status.ok()) return status;
       return Value(inside.text);
@@ -319,7 +317,7 @@ class StatementParser {
     in_generation_ = false;
     return [body](Environment& env) {
       const size_t begin = env.out.text.size();
-      absl::Status status = RunAll(body, env);
+      absl::Status status = RunInScope(body, env);
       env.out.generations.emplace_back(begin, env.out.text.size());
       return status;
     };
