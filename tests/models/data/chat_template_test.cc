@@ -199,6 +199,59 @@ TEST(ChatTemplate, WhatABlockSetsIsGoneBehindIt) {
   }
 }
 
+// As Jinja2, whose attributes are methods before they are keys.
+TEST(ChatTemplate, AMethodThatIsNotCalledIsNoKey) {
+  EXPECT_EQ(Render("{% set p = {'items': {'a': 1}} %}{{ p['items'].a }}{{ p.items is defined }}"
+                   "{{ p.items is mapping }}{{ 1 if p.items else 0 }}{{ p.values is none }}"
+                   "{{ p.pop is defined }}{{ [].count is defined }}{{ ''.upper is defined }}",
+                   {}),
+            "1TrueFalse1FalseFalseTrueTrue");
+  for (const char* use : {"{{ p.items }}", "{{ p.items.type }}", "{{ p.items ~ '' }}"}) {
+    EXPECT_THAT(Render(absl::StrCat("{% set p = {'items': 1} %}", use), {}),
+                HasSubstr("cannot take a function or a method"))
+        << use;
+  }
+}
+
+TEST(ChatTemplate, IteratorsAreNoLists) {
+  EXPECT_EQ(Render("{% if [] | reverse %}a{% endif %}{% if [1]|selectattr('b') %}b{% endif %}"
+                   "{% if {}.items() %}c{% endif %}{% if {}|items %}d{% endif %}"
+                   "{% if range(0) %}e{% endif %}{{ ['a', 'b']|reverse|reverse }}"
+                   "{{ range(3)|length }}{{ range(3)[1] }}{{ 2 in range(3) }}{{ range(3)|list }}",
+                   {}),
+            "abd['a', 'b']31True[0, 1, 2]");
+  EXPECT_EQ(Render("{% for p in {'a': 1}.items() %}{{ p[0] ~ p|length ~ p|join }}{{ p|tojson }}"
+                   "{{ p is sequence }}{% for x in p %}{{ x }}{% endfor %}{% endfor %}"
+                   "{% for k, v in {'b': 2}|items|list %}{{ k ~ v }}{% endfor %}",
+                   {}),
+            "a2a1[\"a\", 1]Truea1b2");
+  for (const char* use :
+       {"{{ range(3) }}", "{{ [1]|reverse|length }}", "{{ ([1]|reverse)[0] }}",
+        "{% set x = {}.items() %}", "{{ {}|items|length }}", "{{ range(2) ~ 'a' }}"}) {
+    EXPECT_THAT(Render(use, {}), HasSubstr("write '| list' behind it")) << use;
+  }
+  EXPECT_THAT(Render("{{ {'a': 1}.items()|list }}", {}), HasSubstr("a tuple"));
+  EXPECT_THAT(Render("{% for p in {'a': 1}|items %}{{ p }}{% endfor %}", {}), HasSubstr("a tuple"));
+}
+
+// Jinja2 refuses these, too, but for '+', which escapes, and `varargs`.
+TEST(ChatTemplate, WhatElseJinjaTakesIsRefused) {
+  EXPECT_EQ(Render("{% macro f() %}{% endmacro %}{{ f is defined }}{{ range is defined }}"
+                   "{{ namespace is defined }}{{ raise_exception is defined }}{{ g is defined }}"
+                   "{% set ns = namespace(a=1) %}{{ ns is mapping }}{{ ns.items is defined }}",
+                   {}),
+            "TrueTrueTrueTrueFalseFalseFalse");
+  EXPECT_EQ(Render("{% set x = ['<']|tojson|safe if true else 'b' %}{{ x }}{{ '<' ~ x }}", {}),
+            "[\"<\"]<[\"<\"]");
+  const std::string macro = "{% macro f(a) %}{{ a }}{% endmacro %}";
+  for (const std::string& use :
+       {std::string("{{ '<' + 'a'|safe }}"), std::string("{% set x = 'a'|safe %}{{ x + '<' }}"),
+        std::string("{{ 'a'|strip }}"), std::string("{{ 'a'.trim() }}"), macro + "{{ f(1, b=2) }}",
+        macro + "{{ f(1, a=2) }}", std::string("{% macro g() %}{{ varargs }}{% endmacro %}")}) {
+    EXPECT_THAT(Render(use, {}), HasSubstr("t.json, chat template, line 1: ")) << use;
+  }
+}
+
 TEST(ChatTemplate, WhatIsNotDefinedIsEmpty) {
   EXPECT_EQ(Render("{{ x is iterable }} {{ x is sequence }} {{ x is mapping }} {{ x is string }}"
                    "{% for y in x %}{{ y }}{% endfor %}",
@@ -247,7 +300,7 @@ TEST(ChatTemplate, NumbersThatNoInt64HoldsAreRefused) {
   for (const std::string& sum : {most + " + 1", "-" + most + " - 2", most + " * 2"}) {
     EXPECT_THAT(Render("{{ " + sum + " }}"), HasSubstr("more than 64 bits")) << sum;
   }
-  EXPECT_THAT(Render("{{ range(-2, " + most + ") }}"), HasSubstr("range is too long"));
+  EXPECT_THAT(Render("{{ range(-2, " + most + ") | list }}"), HasSubstr("range is too long"));
   EXPECT_EQ(Render("{{ [1, 2, 3][1::" + most + "] }}", {}), "[2]");
 }
 
@@ -275,7 +328,7 @@ TEST(ChatTemplate, WhatGrowsWithoutEndIsRefused) {
   EXPECT_THAT(grow("'a'", "ns.x ~ ns.x"), HasSubstr("too much text"));
   EXPECT_THAT(grow("[1]", "ns.x + ns.x"), HasSubstr("too many values"));
   EXPECT_THAT(grow("[1]", "[ns.x]"), HasSubstr("nested too deep"));
-  EXPECT_THAT(grow("range(1000000)", "ns.x[1:]"), HasSubstr("too many values"));
+  EXPECT_THAT(grow("range(1000000)|list", "ns.x[1:]"), HasSubstr("too many values"));
   // Loops in loops, whose turns cost more than what they write.
   EXPECT_THAT(Render("{% for i in range(80000) %}{% for j in range(80000) %}{% endfor %}"
                      "{% endfor %}"),
@@ -323,7 +376,7 @@ TEST(ChatTemplate, LongExpressionsInsideEachOtherAreRefused) {
 }
 
 TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
-  EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
+  EXPECT_THAT(Render("{{ messages | selectattr('role', 3) | list }}"), HasSubstr("cannot take 3"));
   EXPECT_THAT(Render("{{ {1: 'a'} }}"), HasSubstr("a key of a dictionary that is no text"));
   EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "['\xEF\xBF\xBD']");
 }

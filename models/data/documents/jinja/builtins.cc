@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -26,9 +27,22 @@ namespace {
 absl::Status Unsupported(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is not supported"));
 }
+// Whether a value is, or holds, what is no data.
+bool HasNoText(const Value& value) {
+  return value.is_binary() ||
+         (value.is_structured() && std::any_of(value.begin(), value.end(), HasNoText));
+}
+bool IsNamespace(const Value& value) {
+  return value.is_binary() && value.get_binary().has_subtype() && value.get_binary().empty();
+}
+std::string NameOfBinary(const Value& value) {
+  if (IsNamespace(value)) return "a namespace";
+  return value.get_binary().has_subtype() ? "a tuple" : "a function or a method";
+}
 absl::Status WrongType(absl::string_view what, const Value& value) {
   const std::string shown = value.is_discarded() ? "undefined"
-                            : value.is_binary()  ? "a namespace"
+                            : value.is_binary()  ? NameOfBinary(value)
+                            : HasNoText(value)   ? "what holds a namespace, a tuple or a function"
                                                  : ShowJson(value);
   return absl::InvalidArgumentError(absl::StrCat(what, " cannot take ", shown));
 }
@@ -129,7 +143,7 @@ bool EndsWordOfFilter(unsigned char byte) {
 
 absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& text,
                                    const Values& arguments) {
-  if (name == "strip" || name == "trim") return StripMethod(text, arguments, true, true);
+  if (name == "strip") return StripMethod(text, arguments, true, true);
   if (name == "lstrip") return StripMethod(text, arguments, true, false);
   if (name == "rstrip") return StripMethod(text, arguments, false, true);
   if (name == "upper" || name == "lower" || name == "capitalize" || name == "title") {
@@ -178,6 +192,17 @@ absl::StatusOr<Value> SelectAttribute(bool keep, const Value& list, const Values
   return kept;
 }
 
+// Those of Jinja2; the other methods of a text are no filters.
+absl::StatusOr<Value> TextFilter(const std::string& name, const std::string& text,
+                                 const Values& arguments) {
+  if (name == "trim") return StringMethod("strip", text, arguments);
+  if (name == "title") return InCase(name, text, EndsWordOfFilter);
+  if (name == "upper" || name == "lower" || name == "capitalize" || name == "replace") {
+    return StringMethod(name, text, arguments);
+  }
+  return Unsupported(absl::StrCat("the filter '", name, "' of a text"));
+}
+
 absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
                                  const Values& arguments) {
   if (name == "selectattr") return SelectAttribute(true, list, arguments);
@@ -187,6 +212,7 @@ absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
   if (name == "last") return list.empty() ? Undefined() : list.back();
   if (name == "reverse") return Value(Value::array_t(list.rbegin(), list.rend()));
   if (name == "join") {
+    if (absl::Status status = CheckHasText("the filter 'join'", list); !status.ok()) return status;
     const std::string between = arguments.empty() ? "" : TextOf(arguments[0]);
     return Value(absl::StrJoin(list, between, [](std::string* text, const Value& element) {
       absl::StrAppend(text, TextOf(element));
@@ -338,6 +364,15 @@ const Value& NoValue() {
   return *none;
 }
 
+const Value& AFunction() {
+  static const Value* const function = new Value(Value::binary({}));
+  return *function;
+}
+
+absl::Status CheckHasText(absl::string_view what, const Value& value) {
+  return HasNoText(value) ? WrongType(what, value) : absl::OkStatus();
+}
+
 absl::string_view StripSpaces(absl::string_view text, bool left, bool right) {
   return Strip(text, kSpaces, left, right);
 }
@@ -366,6 +401,11 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
     const bool keeps = !value.is_discarded() && (!also_false || IsTrue(value));
     return keeps || arguments.empty() ? value : arguments[0];
   }
+  if (value.is_binary()) return WrongType(absl::StrCat("the filter '", name, "'"), value);
+  if (name == "string" || name == "trim") {
+    absl::Status status = CheckHasText(absl::StrCat("the filter '", name, "'"), value);
+    if (!status.ok()) return status;
+  }
   if (name == "string") return Value(TextOf(value));
   if (name == "safe") return value;
   if (name == "length" || name == "count") {
@@ -375,12 +415,9 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
   }
   if (name == "tojson") return ToJson(value, arguments);
   if (name == "items" && value.is_object()) return PairsOf(value);
-  if (name == "title" && value.is_string()) {
-    return InCase(name, value.get_ref<const std::string&>(), EndsWordOfFilter);
-  }
-  if (value.is_string()) return StringMethod(name, value.get<std::string>(), arguments);
+  if (value.is_string()) return TextFilter(name, value.get<std::string>(), arguments);
   if (value.is_array()) return ListFilter(name, value, arguments);
-  if (name == "trim") return StringMethod(name, TextOf(value), arguments);
+  if (name == "trim") return TextFilter(name, TextOf(value), arguments);
   return Unsupported(absl::StrCat("the filter '", name, "' here"));
 }
 
@@ -419,8 +456,14 @@ absl::StatusOr<Value> Method(const std::string& name, const Value& value, const 
 }
 
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right) {
-  if (op == "~" && (left.is_binary() || right.is_binary())) {
-    return WrongType("'~'", left.is_binary() ? left : right);
+  if (op == "~" && (HasNoText(left) || HasNoText(right))) {
+    return WrongType("'~'", HasNoText(left) ? left : right);
+  }
+  // Two tuples may be equal, and two methods; all that is known here is whether namespaces are.
+  const bool compares = op == "==" || op == "!=" || op == "in";
+  if (compares && !(IsNamespace(left) && IsNamespace(right)) && HasNoText(left) &&
+      HasNoText(right)) {
+    return WrongType(absl::StrCat("'", op, "'"), IsNamespace(left) ? right : left);
   }
   if (op == "~") return Value(TextOf(left) + TextOf(right));
   if (op == "==") return Value(IsEqual(left, right));
@@ -462,7 +505,7 @@ absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Val
 }
 
 absl::StatusOr<const Value*> Item(const Value& value, const Value& index) {
-  if (value.is_discarded()) return WrongType("an attribute", value);
+  if (value.is_discarded() || value.is_binary()) return WrongType("an attribute", value);
   if (value.is_object() && index.is_string()) {
     const auto field = value.find(index.get<std::string>());
     return field == value.end() ? &NoValue() : &*field;
@@ -475,6 +518,38 @@ absl::StatusOr<const Value*> Item(const Value& value, const Value& index) {
   }
   if (value.is_string() && index.is_number_integer()) return Unsupported("an index of a text");
   return &NoValue();
+}
+
+absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& name) {
+  static const auto* const of_dictionaries = new absl::flat_hash_set<absl::string_view>(
+      {"copy", "fromkeys", "get", "items", "keys", "values"});
+  static const auto* const of_lists =
+      new absl::flat_hash_set<absl::string_view>({"copy", "count", "index"});
+  static const auto* const of_texts = new absl::flat_hash_set<absl::string_view>(
+      {"capitalize",   "casefold",    "center",    "count",      "encode",       "endswith",
+       "expandtabs",   "find",        "format",    "format_map", "index",        "isalnum",
+       "isalpha",      "isascii",     "isdecimal", "isdigit",    "isidentifier", "islower",
+       "isnumeric",    "isprintable", "isspace",   "istitle",    "isupper",      "join",
+       "ljust",        "lower",       "lstrip",    "maketrans",  "partition",    "removeprefix",
+       "removesuffix", "replace",     "rfind",     "rindex",     "rjust",        "rpartition",
+       "rsplit",       "rstrip",      "split",     "splitlines", "startswith",   "strip",
+       "swapcase",     "title",       "translate", "upper",      "zfill"});
+  static const auto* const of_numbers = new absl::flat_hash_set<absl::string_view>(
+      {"as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "from_bytes",
+       "fromhex", "hex", "imag", "is_integer", "numerator", "real", "to_bytes"});
+  // Jinja2's sandbox hides these.
+  static const auto* const changes_dictionaries = new absl::flat_hash_set<absl::string_view>(
+      {"clear", "pop", "popitem", "setdefault", "update"});
+  if (value.is_object() && changes_dictionaries->contains(name)) return &NoValue();
+  if ((value.is_object() && of_dictionaries->contains(name)) ||
+      (value.is_array() && of_lists->contains(name)) ||
+      (value.is_string() && of_texts->contains(name))) {
+    return &AFunction();
+  }
+  if (IsNumber(value) && of_numbers->contains(name)) {
+    return Unsupported(absl::StrCat("the attribute '", name, "' of a number"));
+  }
+  return Item(value, Value(name));
 }
 
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,

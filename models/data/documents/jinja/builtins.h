@@ -1,16 +1,18 @@
 #ifndef SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_
 #define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 // What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of
-// a dictionary in their order; one that is not defined is `Undefined()`, and a binary one is a
-// namespace (environment.h). InvalidArgument says what is not supported, or wrong.
+// a dictionary in their order; one that is not defined is `Undefined()`, and a binary one is no
+// data: a function, or a namespace or a tuple (environment.h). InvalidArgument says what is not supported, or wrong.
 namespace sluice::jinja {
 
 using Value = nlohmann::ordered_json;
@@ -19,6 +21,12 @@ using Values = std::vector<Value>;
 inline Value Undefined() { return Value(Value::value_t::discarded); }
 // The place of what is not defined.
 const Value& NoValue();
+// What names a function or a method that is not called: it is defined and true, and no more.
+const Value& AFunction();
+// The one byte of a binary value that is a tuple.
+inline constexpr uint8_t kTuple = 1;
+// InvalidArgument that names `what` where `value` is or holds what is no data, and has no text here.
+absl::Status CheckHasText(absl::string_view what, const Value& value);
 bool IsTrue(const Value& value);
 // As Python's str writes it.
 std::string TextOf(const Value& value);
@@ -29,8 +37,11 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
 absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Values& arguments);
 absl::StatusOr<Value> Method(const std::string& name, const Value& value, const Values& arguments);
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right);
-// value[index], and value.index: where it is within `value`, or NoValue().
+// value[index]: where it is within `value`, or NoValue().
 absl::StatusOr<const Value*> Item(const Value& value, const Value& index);
+// value.name: the same, but where Python's type of `value` has a method of that name AFunction(), or
+// NoValue() for one that would change it.
+absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& name);
 // value[begin:end:step]; a border that is Undefined() is left out.
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
                             const Value& step);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace sluice::jinja {
 namespace {
 
@@ -20,6 +22,13 @@ absl::StatusOr<Result> Within(Environment& environment, const Evaluate& evaluate
   absl::StatusOr<Result> result = evaluate(environment);
   --environment.evaluated;
   return result;
+}
+
+absl::Status RefuseIterator(const Iterator& iterator) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("what ", iterator.name,
+                   " gives is supported only where a loop goes over it, or "
+                   "a test of its truth or a filter as 'list' takes it; write '| list' behind it"));
 }
 
 // Units of `value`, or -1 where it is nested too deep.
@@ -61,7 +70,24 @@ Expression Expression::OfPlace(Find find) {
   return result;
 }
 
+Expression Expression::OfIterator(Make make, Iterator iterator) {
+  Expression result(std::move(make));
+  result.iterator_ = std::make_shared<const Iterator>(std::move(iterator));
+  return result;
+}
+
+Expression Expression::Safe(bool is_safe) const {
+  Expression result = *this;
+  result.is_safe_ = is_safe;
+  return result;
+}
+
+absl::StatusOr<Value> Expression::Elements(Environment& environment) const {
+  return iterator_ != nullptr ? Within<Value>(environment, *make_) : (*this)(environment);
+}
+
 absl::StatusOr<Value> Expression::operator()(Environment& environment) const {
+  if (iterator_ != nullptr) return RefuseIterator(*iterator_);
   if (make_ != nullptr) return Within<Value>(environment, *make_);
   const absl::StatusOr<const Value*> place = Within<const Value*>(environment, *find_);
   if (!place.ok()) return place.status();
@@ -71,6 +97,7 @@ absl::StatusOr<Value> Expression::operator()(Environment& environment) const {
 
 absl::StatusOr<const Value*> Expression::In(Environment& environment, Value* made) const {
   if (find_ != nullptr) return Within<const Value*>(environment, *find_);
+  if (iterator_ != nullptr) return RefuseIterator(*iterator_);
   absl::StatusOr<Value> value = Within<Value>(environment, *make_);
   if (!value.ok()) return value.status();
   *made = *std::move(value);
@@ -78,6 +105,11 @@ absl::StatusOr<const Value*> Expression::In(Environment& environment, Value* mad
 }
 
 absl::StatusOr<bool> Expression::IsTrue(Environment& environment) const {
+  if (iterator_ != nullptr) {
+    const absl::StatusOr<Value> elements = Elements(environment);
+    if (!elements.ok()) return elements.status();
+    return !iterator_->has_length || jinja::IsTrue(*elements);
+  }
   Value made;
   const absl::StatusOr<const Value*> value = In(environment, &made);
   if (!value.ok()) return value.status();
@@ -91,12 +123,33 @@ absl::Status Assign(Value value, Value& name, Environment& environment) {
   return status;
 }
 
+// The bytes tell a tuple from a namespace, the subtype is the place.
 Value NamespaceAt(size_t place) { return Value::binary({}, place); }
 
+absl::StatusOr<Value> TuplesOf(const Value& lists, Environment& environment) {
+  Value tuples = Value::array();
+  for (const Value& list : lists) {
+    absl::Status status = Assign(list, environment.objects.emplace_back(), environment);
+    if (!status.ok()) return status;
+    tuples.push_back(Value::binary({kTuple}, environment.objects.size() - 1));
+  }
+  return tuples;
+}
+
+const Value& Resolve(const Value& value, const Environment& environment) {
+  const bool has_place = value.is_binary() && value.get_binary().has_subtype() &&
+                         value.get_binary().subtype() < environment.objects.size();
+  return has_place ? environment.objects[value.get_binary().subtype()] : value;
+}
+
+const Value& ListOfTuple(const Value& value, const Environment& environment) {
+  const Value& resolved = Resolve(value, environment);
+  return resolved.is_array() ? resolved : value;
+}
+
 std::optional<size_t> PlaceOfNamespace(const Value& value, const Environment& environment) {
-  if (!value.is_binary() || !value.get_binary().has_subtype()) return std::nullopt;
-  const auto place = static_cast<size_t>(value.get_binary().subtype());
-  return place < environment.namespaces.size() ? std::optional(place) : std::nullopt;
+  if (!value.is_binary() || !Resolve(value, environment).is_object()) return std::nullopt;
+  return static_cast<size_t>(value.get_binary().subtype());
 }
 
 absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment) {

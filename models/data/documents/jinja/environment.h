@@ -29,6 +29,15 @@ struct Environment;
 // Runs one statement.
 using Statement = std::function<absl::Status(Environment&)>;
 
+// What an expression gives that is no list in Jinja2, though it has elements: a generator, a
+// reversed list, a view of a dictionary, or a range. A name cannot hold one.
+struct Iterator {
+  std::string name;         // what gives it: "the filter 'reverse'"
+  bool has_length = false;  // and is true where it has elements; one without a length always is
+  bool has_places = false;  // [0] is its first element
+  bool has_pairs = false;   // its elements are pairs of a key and its value, which are tuples
+};
+
 // Evaluates to a value, which is made, or which has a place: that of a name, or within the value of
 // a name. Copying an expression is cheap.
 class Expression {
@@ -41,11 +50,21 @@ class Expression {
   Expression(Function make)  // NOLINT(google-explicit-constructor): as std::function does
       : make_(std::make_shared<const Make>(std::move(make))) {}
   static Expression OfPlace(Find find);
+  // `make` gives the list of the elements, pairs as lists of two.
+  static Expression OfIterator(Make make, Iterator iterator);
 
   explicit operator bool() const { return make_ != nullptr || find_ != nullptr; }
   bool has_place() const { return find_ != nullptr; }
+  // Or nullptr.
+  const Iterator* iterator() const { return iterator_.get(); }
+  // Whether it may be what the filter `safe` gives: `+` escapes the text beside that.
+  bool is_safe() const { return is_safe_; }
+  Expression Safe(bool is_safe) const;
 
-  // A copy of the value where it has a place, which is then charged.
+  // The list of an iterator's elements, and the value of any other expression.
+  absl::StatusOr<Value> Elements(Environment& environment) const;
+  // A copy of the value where it has a place, which is then charged. An iterator is refused here,
+  // and by `In`.
   absl::StatusOr<Value> operator()(Environment& environment) const;
   // Where the value is, until anything else is evaluated: in `*made` where it has no place.
   absl::StatusOr<const Value*> In(Environment& environment, Value* made) const;
@@ -54,6 +73,8 @@ class Expression {
  private:
   std::shared_ptr<const Make> make_;
   std::shared_ptr<const Find> find_;  // one of the two
+  std::shared_ptr<const Iterator> iterator_;
+  bool is_safe_ = false;
 };
 
 // What a loop's body asks for.
@@ -70,7 +91,8 @@ struct Environment {
   RenderLimits limits;
   std::vector<std::map<std::string, Value>> scopes;
   std::map<std::string, Macro> macros;
-  std::vector<Value> namespaces;  // the fields of each; NamespaceAt(its place here) is its value
+  // The fields of each namespace, and the elements of each tuple: what NamespaceAt and TuplesOf name.
+  std::vector<Value> objects;
   Rendered out;
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
@@ -90,9 +112,15 @@ inline constexpr int64_t kWorkOfCall = 16;
 // Moves `value` to what has a name, and counts what all names hold.
 absl::Status Assign(Value value, Value& name, Environment& environment);
 
-// The value that is the namespace at a place of Environment::namespaces: of a type of which no data
+// The value that is the namespace at a place of Environment::objects: of a type of which no data
 // are, as no text of JSON has it.
 Value NamespaceAt(size_t place);
+// A list of tuples, which are of that type, too, for a list of lists.
+absl::StatusOr<Value> TuplesOf(const Value& lists, Environment& environment);
+// The elements of a tuple as a list, or the value itself.
+const Value& ListOfTuple(const Value& value, const Environment& environment);
+// The same, and the fields of a namespace as a dictionary.
+const Value& Resolve(const Value& value, const Environment& environment);
 // That place, or nothing where `value` is no namespace of this run.
 std::optional<size_t> PlaceOfNamespace(const Value& value, const Environment& environment);
 

@@ -33,24 +33,24 @@ absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Envi
   return values;
 }
 
+// Those that transformers gives a template, but for strftime_now, which is not defined here.
+bool IsFunction(const std::string& name) {
+  return name == "range" || name == "namespace" || name == "raise_exception" || name == "dict" ||
+         name == "lipsum" || name == "cycler" || name == "joiner";
+}
+
 const Value& Lookup(const std::string& name, const Environment& env) {
   for (size_t i = env.scopes.size(); i-- > 0;) {
     const auto found = env.scopes[i].find(name);
     if (found != env.scopes[i].end()) return found->second;
   }
-  return NoValue();
+  return IsFunction(name) || env.macros.contains(name) ? AFunction() : NoValue();
 }
 
 absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
   if (!value.ok()) return value;
   if (absl::Status status = Charge(*value, env); !status.ok()) return status;
   return value;
-}
-
-// A namespace's values, or the value itself.
-const Value& Resolve(const Value& value, const Environment& env) {
-  const std::optional<size_t> place = PlaceOfNamespace(value, env);
-  return place ? env.namespaces[*place] : value;
 }
 
 // What a filter or a method does with a value; those named here look at no element of a list.
@@ -74,6 +74,12 @@ absl::StatusOr<std::map<std::string, Value>> GivenValues(const Macro& macro,
     given[macro.parameters[i].first] = std::move((*values)[i]);
   }
   for (const auto& [name, expression] : arguments.named) {
+    const bool is_known = std::any_of(macro.parameters.begin(), macro.parameters.end(),
+                                      [&](const auto& known) { return known.first == name; });
+    if (!is_known || given.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("a macro is called with the argument '", name,
+                                                     is_known ? "' twice" : "', which it has not"));
+    }
     absl::StatusOr<Value> value = expression(env);
     if (!value.ok()) return value.status();
     given[name] = *std::move(value);
@@ -148,8 +154,8 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
       absl::Status status = Assign(*std::move(value), made[field], env);
       if (!status.ok()) return status;
     }
-    env.namespaces.push_back(std::move(made));
-    return NamespaceAt(env.namespaces.size() - 1);
+    env.objects.push_back(std::move(made));
+    return NamespaceAt(env.objects.size() - 1);
   }
   if (name == "range" && !values->empty()) {
     constexpr int64_t kMost = 1'000'000;
@@ -186,11 +192,13 @@ class ExpressionParser {
     Expression condition = Or();
     Expression otherwise = [](Environment&) { return Undefined(); };
     if (reader_.TakeName("else")) otherwise = Inner();
-    return [value, condition, otherwise](Environment& env) -> absl::StatusOr<Value> {
+    const Expression chosen = [value, condition,
+                               otherwise](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<bool> holds = condition.IsTrue(env);
       if (!holds.ok()) return holds.status();
       return *holds ? value(env) : otherwise(env);
     };
+    return chosen.Safe(value.is_safe() || otherwise.is_safe());
   }
 
   Expression Or() {
@@ -213,12 +221,13 @@ class ExpressionParser {
 
   // `left or right` stops at the first that is true, `left and right` at the first that is not.
   static Expression Either(const Expression& left, const Expression& right, bool stop) {
-    return [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
+    const Expression chosen = [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
       Value made;
       const absl::StatusOr<const Value*> first = left.In(env, &made);
       if (!first.ok()) return first.status();
       return IsTrue(**first) == stop ? Charged(**first, env) : right(env);
     };
+    return chosen.Safe(left.is_safe() || right.is_safe());
   }
 
   Expression And() {
@@ -248,10 +257,18 @@ class ExpressionParser {
 
   static Expression Operation(const std::string& op, const Expression& left,
                               const Expression& right) {
-    return [op, left, right](Environment& env) -> absl::StatusOr<Value> {
+    const bool escapes = op == "+" && (left.is_safe() || right.is_safe());
+    const bool looks_within =
+        op == "in" && right.iterator() != nullptr && !right.iterator()->has_pairs;
+    return [op, left, right, escapes, looks_within](Environment& env) -> absl::StatusOr<Value> {
+      if (escapes) {
+        return absl::InvalidArgumentError(
+            "'+' of what the filter 'safe' gives, which escapes the text beside it, is not "
+            "supported; write '~', which does not");
+      }
       absl::StatusOr<Value> a = left(env);
       if (!a.ok()) return a;
-      absl::StatusOr<Value> b = right(env);
+      absl::StatusOr<Value> b = looks_within ? right.Elements(env) : right(env);
       if (!b.ok()) return b;
       return Charged(Binary(op, *a, *b), env);
     };
@@ -345,7 +362,35 @@ class ExpressionParser {
       reader_.Fail(absl::StrCat("the argument '", arguments.named.front().first,
                                 "' of the filter '", name, "' is not supported"));
     }
-    return Use(Filter, name, value, arguments);
+    const Expression result = Use(Filter, name, value, arguments);
+    // Of an iterator without a length, whose elements Jinja2 reads into a list for that.
+    const bool makes_list =
+        name == "reverse" && value.iterator() != nullptr && !value.iterator()->has_length;
+    if (name == "selectattr" || name == "rejectattr" || (name == "reverse" && !makes_list) ||
+        name == "items") {
+      return Expression::OfIterator(
+          result, {.name = absl::StrCat("the filter '", name, "'"), .has_pairs = name == "items"});
+    }
+    return result.Safe(name == "safe" || (value.is_safe() && KeepsSafe(name)));
+  }
+
+  static bool KeepsSafe(const std::string& filter) {
+    return filter != "tojson" && filter != "length" && filter != "count" && filter != "list" &&
+           filter != "join" && filter != "replace";
+  }
+
+  // Whether a filter takes the elements of an iterator as it does those of a list.
+  static bool TakesIterator(const std::string& filter, const Iterator& iterator) {
+    if (filter == "list" || filter == "first") return true;
+    if (filter == "length" || filter == "count" || filter == "last") return iterator.has_length;
+    return !iterator.has_pairs && (filter == "join" || filter == "reverse" ||
+                                   filter == "selectattr" || filter == "rejectattr");
+  }
+
+  static absl::StatusOr<Value> ElementsOf(const Expression& value, Environment& env) {
+    absl::StatusOr<Value> elements = value.Elements(env);
+    if (!elements.ok() || !value.iterator()->has_pairs) return elements;
+    return TuplesOf(*elements, env);
   }
 
   // A filter or a method of a value.
@@ -353,16 +398,24 @@ class ExpressionParser {
                                                      const Values&),
                         const std::string& name, const Expression& value,
                         const Arguments& arguments) {
-    return [use, name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
-      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
-      if (!values.ok()) return values.status();
-      Value made;
-      const absl::StatusOr<const Value*> of = value.In(env, &made);
-      if (!of.ok()) return of.status();
-      const Value& used = Resolve(**of, env);
-      if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
-      return Charged(use(name, used, *values), env);
-    };
+    const bool takes_elements =
+        use == Filter && value.iterator() != nullptr && TakesIterator(name, *value.iterator());
+    return
+        [use, name, value, arguments, takes_elements](Environment& env) -> absl::StatusOr<Value> {
+          const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+          if (!values.ok()) return values.status();
+          if (takes_elements) {
+            const absl::StatusOr<Value> elements = ElementsOf(value, env);
+            if (!elements.ok()) return elements.status();
+            return Charged(use(name, *elements, *values), env);
+          }
+          Value made;
+          const absl::StatusOr<const Value*> of = value.In(env, &made);
+          if (!of.ok()) return of.status();
+          const Value& used = ListOfTuple(**of, env);
+          if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
+          return Charged(use(name, used, *values), env);
+        };
   }
 
   Expression Tested(const Expression& value) {
@@ -375,7 +428,7 @@ class ExpressionParser {
       Value made;
       const absl::StatusOr<const Value*> of = value.In(env, &made);
       if (!of.ok()) return of.status();
-      const absl::StatusOr<bool> holds = Test(name, Resolve(**of, env), *values);
+      const absl::StatusOr<bool> holds = Test(name, ListOfTuple(**of, env), *values);
       if (!holds.ok()) return holds.status();
       return Value(*holds != negated);
     };
@@ -405,7 +458,9 @@ class ExpressionParser {
         const std::string name = reader_.ExpectName();
         value = reader_.TakeOperator("(")
                     ? MethodCall(value, name)
-                    : ItemOf(value, [name](Environment&) { return Value(name); });
+                    : ItemOf(
+                          value, [name](Environment&) { return Value(name); }, true)
+                          .Safe(reader_.IsSafe(absl::StrCat(".", name)));
       } else if (reader_.TakeOperator("[")) {
         value = Subscript(value);
       } else {
@@ -416,30 +471,50 @@ class ExpressionParser {
   }
 
   Expression MethodCall(const Expression& value, const std::string& name) {
-    return Use(Method, name, value, TakeArguments());
+    if (name == "replace" && value.is_safe()) {
+      reader_.Fail("the method 'replace' of what the filter 'safe' gives is not supported");
+    }
+    const Expression result = Use(Method, name, value, TakeArguments());
+    if (name != "items") return result.Safe(value.is_safe());
+    return Expression::OfIterator(
+        result, {.name = "the method 'items'", .has_length = true, .has_pairs = true});
   }
 
-  static Expression ItemOf(const Expression& value, const Expression& index) {
+  // value.index, where it is an attribute, or value[index]. A namespace has no methods.
+  static absl::StatusOr<const Value*> ItemIn(const Value& value, const Value& index,
+                                             bool is_attribute, const Environment& env) {
+    const Value& within = Resolve(value, env);
+    return is_attribute && !PlaceOfNamespace(value, env)
+               ? Attribute(within, index.get_ref<const std::string&>())
+               : Item(within, index);
+  }
+
+  static Expression ItemOf(const Expression& value, const Expression& index, bool is_attribute) {
     if (!value.has_place()) {
-      return [value, index](Environment& env) -> absl::StatusOr<Value> {
-        absl::StatusOr<Value> of = value(env);
+      const bool has_places =
+          !is_attribute && value.iterator() != nullptr && value.iterator()->has_places;
+      const Expression found = [value, index, is_attribute,
+                                has_places](Environment& env) -> absl::StatusOr<Value> {
+        absl::StatusOr<Value> of = has_places ? value.Elements(env) : value(env);
         if (!of.ok()) return of;
         const absl::StatusOr<Value> at = index(env);
         if (!at.ok()) return at.status();
-        const absl::StatusOr<const Value*> item = Item(Resolve(*of, env), *at);
+        const absl::StatusOr<const Value*> item = ItemIn(*of, *at, is_attribute, env);
         if (!item.ok()) return item.status();
         return Charged(**item, env);
       };
+      return found.Safe(value.is_safe());
     }
-    return Expression::OfPlace([value, index](Environment& env) -> absl::StatusOr<const Value*> {
-      const absl::StatusOr<Value> at = index(env);  // first: what it calls may move the value
-      if (!at.ok()) return at.status();
-      Value none;
-      const absl::StatusOr<const Value*> of = value.In(env, &none);
-      if (!of.ok()) return of.status();
-      if (absl::Status status = Charge(1, env); !status.ok()) return status;
-      return Item(Resolve(**of, env), *at);
-    });
+    return Expression::OfPlace(
+        [value, index, is_attribute](Environment& env) -> absl::StatusOr<const Value*> {
+          const absl::StatusOr<Value> at = index(env);  // first: what it calls may move the value
+          if (!at.ok()) return at.status();
+          Value none;
+          const absl::StatusOr<const Value*> of = value.In(env, &none);
+          if (!of.ok()) return of.status();
+          if (absl::Status status = Charge(1, env); !status.ok()) return status;
+          return ItemIn(**of, *at, is_attribute, env);
+        });
   }
 
   // Behind the opening bracket.
@@ -451,7 +526,7 @@ class ExpressionParser {
       return Inner();
     };
     const Expression begin = border();
-    if (reader_.TakeOperator("]")) return ItemOf(value, begin);
+    if (reader_.TakeOperator("]")) return ItemOf(value, begin, false);
     reader_.Expect(TokenKind::kOperator, ":");
     const Expression end = border();
     const Expression step =
@@ -498,17 +573,22 @@ class ExpressionParser {
   Expression Named(const std::string& name) {
     if (reader_.TakeOperator("(")) {
       const Arguments arguments = TakeArguments();
-      return [name, arguments](Environment& env) {
+      const Expression call = [name, arguments](Environment& env) {
         return Charged(CallFunction(name, arguments, env), env);
       };
+      if (name != "range") return call;
+      return Expression::OfIterator(call,
+                                    {.name = "range", .has_length = true, .has_places = true});
     }
     if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
     if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
     if (name == "none" || name == "None") return [](Environment&) { return Value(); };
-    return Expression::OfPlace([name](Environment& env) -> absl::StatusOr<const Value*> {
-      if (absl::Status status = Charge(1, env); !status.ok()) return status;
-      return &Lookup(name, env);
-    });
+    const Expression named =
+        Expression::OfPlace([name](Environment& env) -> absl::StatusOr<const Value*> {
+          if (absl::Status status = Charge(1, env); !status.ok()) return status;
+          return &Lookup(name, env);
+        });
+    return named.Safe(reader_.IsSafe(name));
   }
 
   Expression List() {

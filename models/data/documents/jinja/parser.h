@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,9 @@ class TokenReader {
   }
   bool TakeOperator(absl::string_view text) { return TakeIf(TokenKind::kOperator, text); }
   bool TakeName(absl::string_view text) { return TakeIf(TokenKind::kName, text); }
+  // Names, and a namespace's ".field", that were set to what the filter `safe` gives.
+  void MarkSafe(const std::string& name) { safe_names_.insert(name); }
+  bool IsSafe(const std::string& name) const { return safe_names_.contains(name); }
   void Expect(TokenKind kind, absl::string_view text = "");
   std::string ExpectName();
   void Fail(absl::string_view what);
@@ -50,6 +54,7 @@ class TokenReader {
   const std::vector<Token>& tokens_;
   size_t at_ = 0;
   std::string error_;
+  std::set<std::string> safe_names_;
 };
 
 // An expression from the reader's place on.

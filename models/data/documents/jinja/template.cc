@@ -52,12 +52,13 @@ Value LoopValue(const Values& all, size_t i) {
   return loop;
 }
 
-absl::Status Bind(const std::vector<std::string>& names, const Value& element,
+absl::Status Bind(const std::vector<std::string>& names, const Value& whole, const Environment& env,
                   std::map<std::string, Value>* scope) {
   if (names.size() == 1) {
-    (*scope)[names.front()] = element;
+    (*scope)[names.front()] = whole;
     return absl::OkStatus();
   }
+  const Value& element = ListOfTuple(whole, env);
   if (!element.is_array() || element.size() != names.size()) {
     return absl::InvalidArgumentError("a loop over several names needs lists of as many values");
   }
@@ -65,10 +66,16 @@ absl::Status Bind(const std::vector<std::string>& names, const Value& element,
   return absl::OkStatus();
 }
 
+bool GivesPairs(const Loop& loop) {
+  return loop.list.iterator() != nullptr && loop.list.iterator()->has_pairs;
+}
+
 // The elements of a loop's list for which its condition holds.
 absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
-  absl::StatusOr<Value> list = loop.list(env);
+  absl::StatusOr<Value> list = loop.list.Elements(env);
+  if (list.ok() && GivesPairs(loop) && loop.names.size() == 1) list = TuplesOf(*list, env);
   if (!list.ok()) return list.status();
+  if (list->is_binary()) list = Value(ListOfTuple(*list, env));
   Values elements;
   if (list->is_object()) {
     for (const auto& [key, value] : list->items()) elements.emplace_back(key);
@@ -82,7 +89,7 @@ absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
   for (const Value& element : elements) {
     std::map<std::string, Value> scope;
     if (absl::Status status = Charge(kWorkOfCall, env); !status.ok()) return status;
-    if (absl::Status status = Bind(loop.names, element, &scope); !status.ok()) return status;
+    if (absl::Status status = Bind(loop.names, element, env, &scope); !status.ok()) return status;
     env.scopes.push_back(std::move(scope));
     const absl::StatusOr<bool> holds = loop.condition.IsTrue(env);
     env.scopes.pop_back();
@@ -99,8 +106,16 @@ absl::Status RunLoop(const Loop& loop, Environment& env) {
   for (size_t i = 0; i < elements->size(); ++i) {
     std::map<std::string, Value> scope;
     if (absl::Status s = Charge(kWorkOfCall, env); !s.ok()) return s;
-    if (loop.names_itself) scope["loop"] = LoopValue(*elements, i);
-    if (absl::Status s = Bind(loop.names, (*elements)[i], &scope); !s.ok()) return s;
+    if (loop.names_itself) {
+      Value& itself = scope["loop"] = LoopValue(*elements, i);
+      // They are tuples, which nobody asks for where the pair has two names.
+      for (const char* name : {"previtem", "nextitem"}) {
+        if (GivesPairs(loop) && loop.names.size() > 1 && itself.contains(name)) {
+          itself[name] = AFunction();
+        }
+      }
+    }
+    if (absl::Status s = Bind(loop.names, (*elements)[i], env, &scope); !s.ok()) return s;
     absl::Status status = RunInScope(loop.body, env, std::move(scope));
     if (!status.ok()) return status;
     const LoopControl control = std::exchange(env.control, LoopControl::kNone);
@@ -162,8 +177,8 @@ class StatementParser {
       Value made;
       const absl::StatusOr<const Value*> result = value.In(env, &made);
       if (!result.ok()) return AtLine(line, result.status());
-      if ((*result)->is_binary()) {
-        return AtLine(line, absl::InvalidArgumentError("{{ }} cannot take a namespace"));
+      if (absl::Status status = CheckHasText("{{ }}", **result); !status.ok()) {
+        return AtLine(line, status);
       }
       env.out.text += TextOf(**result);
       return absl::OkStatus();
@@ -247,6 +262,7 @@ class StatementParser {
     Expression value;
     if (reader_.TakeOperator("=")) {
       value = ParseExpression(reader_);
+      if (value.is_safe()) reader_.MarkSafe(field.empty() ? name : absl::StrCat(".", field));
       EndTag();
     } else {
       EndTag();
@@ -262,7 +278,7 @@ class StatementParser {
         if (found == scope->end()) continue;
         const std::optional<size_t> place = PlaceOfNamespace(found->second, env);
         if (!place) continue;
-        Value& space = env.namespaces[*place];
+        Value& space = env.objects[*place];
         if (space.size() >= kMostFields && !space.contains(field)) {
           return absl::InvalidArgumentError("a namespace has too many fields");
         }
@@ -296,8 +312,14 @@ class StatementParser {
     }
     EndTag();
     const int around = std::exchange(loops_, 0);
+    const size_t begin = reader_.taken();
     macro.body = std::make_shared<const Statements>(Block({"endmacro"}));
     loops_ = around;
+    for (const char* rest : {"varargs", "kwargs"}) {
+      if (reader_.HasTaken(begin, rest)) {
+        reader_.Fail(absl::StrCat("'", rest, "' in a macro is not supported"));
+      }
+    }
     CloseBlock("endmacro");
     return [name, macro](Environment& env) {
       env.macros[name] = macro;
