@@ -45,6 +45,8 @@ class FieldReader {
   bool Absent(const char* field) const { return !json_.contains(field); }
   // Present, and not null.
   bool Has(const char* field) const { return json_.contains(field) && !json_[field].is_null(); }
+  // Present, neither null nor an object without fields.
+  bool HasFields(const char* field) const { return Has(field) && !json_[field].empty(); }
   // Makes the status an error about `field`, unless there is one already.
   void Fail(const char* field, absl::string_view expected);
 

@@ -118,9 +118,25 @@ void ChangeFields(const ModelSpec& before, const ModelSpec& after, OrderedJson* 
   for (const auto& [field, value] : now.items()) {
     if (old.value(field, OrderedJson()) == value) continue;
     (*json)[field] = value;
-    // The older fields of what stands together now.
-    if (field == "rope_parameters") json->erase("rope_scaling");
+    // The older fields of what stands together now, and what goes before them.
+    if (field != "rope_parameters") continue;
+    json->erase("rope_scaling");
+    json->erase("original_max_position_embeddings");
   }
+}
+
+// The decoder of a model that also sees pictures, as a model by itself: transformers would look for
+// the weights of both in a folder that says otherwise, and make up all of them.
+OrderedJson TextPartOf(const OrderedJson& document) {
+  OrderedJson text = document[kTextPart];
+  const Family& family = *FindFamily("gemma3_text");
+  text["architectures"] = {family.architecture};
+  text["model_type"] = family.model_type;
+  for (const char* field :
+       {"bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype"}) {
+    if (!text.contains(field) && document.contains(field)) text[field] = document[field];
+  }
+  return text;
 }
 
 void SaySavedInFp32(OrderedJson* json) {
@@ -164,12 +180,11 @@ absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::strin
   absl::StatusOr<OrderedJson> document = ParseOrderedJsonObject(json, file, kExpected);
   if (!document.ok()) return document.status();
   const OrderedJson given = *document;
-  OrderedJson& described = HasTextPart(*document) ? (*document)[kTextPart] : *document;
+  if (HasTextPart(*document)) *document = TextPartOf(given);
   if (!SameArchitecture(*before, spec) && CanFormat(*before) && CanFormat(spec)) {
-    ChangeFields(*before, spec, &described);
+    ChangeFields(*before, spec, &*document);
   }
   SaySavedInFp32(&*document);
-  SaySavedInFp32(&described);
   if (*document == given && SameArchitecture(*before, spec)) return std::string(json);
   std::string text =
       document->dump(kIndent, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace) +

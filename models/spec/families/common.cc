@@ -85,6 +85,7 @@ void ReadCommon(FieldReader& reader, const FamilyDefaults& defaults, DecoderConf
   reader.OptionalFloat("rms_norm_eps", &config->norm_epsilon);
   reader.OptionalFloat("initializer_range", &config->initializer_range);
   reader.OptionalBool("tie_word_embeddings", &config->tied_head);
+  reader.OneOf("is_causal", {true});
   ReadActivation(reader, defaults, config);
 }
 

@@ -118,6 +118,8 @@ void WriteGemma2(const DecoderConfig& config, OrderedJson* to) {
 
 void ReadGemma3(FieldReader& reader, DecoderConfig* config) {
   ReadLaterGemma(reader, kGemma3, 0, 0, config);
+  if (config->attention_soft_cap > 0)
+    reader.Fail("attn_logit_softcapping", "null: transformers computes Gemma 3 without it");
   config->qk_norm = true;
   int64_t every = 6;
   reader.OptionalCount("sliding_window_pattern", 1, kMostLayers, &every);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "models/spec/families/common.h"
 #include "models/spec/families/family.h"
@@ -22,6 +23,16 @@ void RefuseOtherGpts(FieldReader& reader) {
   reader.OneOf("scale_attn_weights", {true});
   reader.OneOf("scale_attn_by_inverse_layer_idx", {false});
   reader.OneOf("add_cross_attention", {false});
+  reader.OneOf("is_causal", {true});
+}
+
+// transformers takes the other families' names of these, too, and where a file has both, those.
+void RefuseOtherNames(FieldReader& reader, const DecoderConfig& config) {
+  const std::pair<const char*, int64_t> names[] = {{"num_hidden_layers", config.layers},
+                                                   {"hidden_size", config.dim},
+                                                   {"num_attention_heads", config.heads},
+                                                   {"max_position_embeddings", config.max_seq}};
+  for (const auto& [name, value] : names) reader.OneOf(name, {value});
 }
 
 // "norm" is sluice's own field; layer norms where it is absent.
@@ -49,6 +60,7 @@ void ReadGpt(FieldReader& reader, DecoderConfig* config) {
   reader.OptionalFloat("initializer_range", &config->initializer_range);
   reader.OptionalBool("tie_word_embeddings", &config->tied_head);
   config->norm = ReadNorm(reader);
+  RefuseOtherNames(reader, *config);
 }
 
 void WriteGpt(const DecoderConfig& config, OrderedJson* to) {

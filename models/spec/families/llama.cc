@@ -55,12 +55,16 @@ void ReadMistral(FieldReader& reader, DecoderConfig* config) {
   ReadCommon(reader, kMistral, config);
   ReadRope(reader, kTheta, config);
   ReadWindow(reader, kDefaultWindow, config);
+  // transformers takes a file with the field for a Ministral, whose blocks differ.
+  ReadLayerTypes(
+      reader, [config](int64_t) { return config->window == 0; }, config);
 }
 
 void WriteMistral(const DecoderConfig& config, OrderedJson* to) {
   OrderedJson& json = WriteCommon(config, kMistral, to);
   json["rope_parameters"] = RopeJson(config.rope);
   json["sliding_window"] = NumberOrNull(config.window);
+  if (!config.global_blocks.empty()) json["layer_types"] = LayerTypesJson(config);
 }
 
 void ReadQwen2(FieldReader& reader, DecoderConfig* config) {

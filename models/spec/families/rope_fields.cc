@@ -75,9 +75,13 @@ void ReadRope(FieldReader& reader, double theta, DecoderConfig* config) {
   reader.OneOf("partial_rotary_factor", {1});
   reader.OptionalNumber("rope_theta", kLeastTheta, kMostTheta, &rope.theta);
   // transformers takes the older field where a file has both.
-  const char* field = reader.Has("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  const char* field = reader.HasFields("rope_scaling") ? "rope_scaling" : "rope_parameters";
   if (!reader.Has(field)) return;
   reader.Within(field, [&](FieldReader& part) { ReadRotation(part, config->max_seq, &rope); });
+  // It takes the number beside the rotation before that within, too.
+  if (rope.scaling == RopeScaling::kLlama3 || rope.scaling == RopeScaling::kYarn) {
+    reader.OptionalCount("original_max_position_embeddings", 1, kMostIds, &rope.original_max_seq);
+  }
 }
 
 // Gemma3TextConfig.convert_rope_params_to_dict of transformers 5.23.

@@ -101,6 +101,9 @@ TEST(FamiliesTest, BlocksHaveTheWindowsThatTransformersGivesThem) {
       read("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"layer_types", layers}}),
       ElementsAre(false, true, true, false));
   EXPECT_THAT(read("gemma2", Json::object()), ElementsAre(true, false, true, false));
+  EXPECT_THAT(read("mistral", {{"sliding_window", 8}}), ElementsAre(true, true, true, true));
+  EXPECT_THAT(read("mistral", {{"sliding_window", 8}, {"layer_types", layers}}),
+              ElementsAre(false, true, true, false));
   EXPECT_THAT(read("gemma3_text", {{"layer_types", layers}}),
               ElementsAre(false, true, true, false));
 }
@@ -118,6 +121,33 @@ TEST(FamiliesTest, GemmaHasItsCapsAndScales) {
   EXPECT_EQ(gemma.attention_scale, 0);
   EXPECT_EQ(gemma.head_width(), 256);
   EXPECT_TRUE(gemma.norm_offset && gemma.tied_head);
+}
+
+// As in standardize_rope_params of transformers 5.24.
+TEST(FamiliesTest, RopesAreReadAsTransformersReadsThem) {
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 64}};
+  EXPECT_EQ(Read(Shape("llama"), {{"rope_parameters", llama3}}).rope.original_max_seq, 64);
+  const DecoderConfig outside =
+      Read(Shape("llama"), {{"rope_parameters", llama3}, {"original_max_position_embeddings", 8}});
+  EXPECT_EQ(outside.rope.original_max_seq, 8);
+  const DecoderConfig both =
+      Read(Shape("llama"), {{"rope_scaling", Json::object()},
+                            {"rope_parameters", {{"rope_type", "linear"}, {"factor", 4.0}}}});
+  EXPECT_EQ(both.rope.scaling, RopeScaling::kLinear);
+}
+
+TEST(FamiliesTest, Gpt2HasNoOtherNumbersByOtherNames) {
+  const Json gpt2 = {{"model_type", "gpt2"}, {"n_layer", 2},      {"n_embd", 8},
+                     {"n_head", 4},          {"n_positions", 16}, {"vocab_size", 50}};
+  EXPECT_EQ(Read(gpt2, {{"num_attention_heads", 4}, {"hidden_size", 8}}).heads, 4);
+  Json other = gpt2;
+  other["num_attention_heads"] = 2;
+  EXPECT_THAT(std::string(Parse(other).status().message()),
+              AllOf(HasSubstr("field 'num_attention_heads' is 2"), HasSubstr("expected 4")));
 }
 
 TEST(FamiliesTest, BiasesAreThoseOfTheFamily) {
@@ -195,6 +225,8 @@ TEST(FamiliesTest, WhatIsNotComputedIsRefusedByName) {
        "expected a sliding_window where a block has sliding_attention"},
       {"gemma2", {{"sliding_window", nullptr}}, "field 'sliding_window' is null"},
       {"gemma2", {{"attn_logit_softcapping", 0}}, "field 'attn_logit_softcapping' is 0"},
+      {"gemma3_text", {{"attn_logit_softcapping", 30}}, "transformers computes Gemma 3 without it"},
+      {"llama", {{"is_causal", false}}, "field 'is_causal' is false"},
       {"gemma2", {{"query_pre_attn_scalar", 0}}, "field 'query_pre_attn_scalar' is 0"},
       {"mistral", {{"num_key_value_heads", 3}}, "field 'num_key_value_heads' is 3"},
       {"llama", {{"head_dim", 15}}, "the width of a head is 15"},
@@ -220,11 +252,24 @@ TEST(PatchModelConfigTest, KeepsEveryFieldInItsPlace) {
     expected["torch_dtype"] = "float32";
     EXPECT_EQ(OrderedJson::parse(*patched).dump(), expected.dump()) << config.path;
   }
+}
+
+// Else transformers would look for weights of the part that sees pictures.
+TEST(PatchModelConfigTest, LeavesTheTextOfAModelThatAlsoSeesPictures) {
+  const OrderedJson whole = OrderedJson::parse(kGemma34b);
   const ModelSpec gemma = *ParseModelConfig(kGemma34b, "config.json");
-  OrderedJson expected = OrderedJson::parse(kGemma34b);
+  const auto patched = PatchModelConfig(kGemma34b, "config.json", gemma);
+  ASSERT_TRUE(patched.ok()) << patched.status();
+  const OrderedJson text = OrderedJson::parse(*patched);
+  OrderedJson expected = whole["text_config"];
+  expected["model_type"] = "gemma3_text";
+  expected["architectures"] = {"Gemma3ForCausalLM"};
+  expected["eos_token_id"] = whole["eos_token_id"];
   expected["torch_dtype"] = "float32";
-  EXPECT_EQ(OrderedJson::parse(*PatchModelConfig(kGemma34b, "config.json", gemma)).dump(),
-            expected.dump());
+  EXPECT_EQ(Json::parse(text.dump()), Json::parse(expected.dump()));
+  const auto again = ParseModelConfig(*patched, "config.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->config, gemma.config);
 }
 
 TEST(PatchModelConfigTest, ChangesWhatTheModelHasOtherwise) {

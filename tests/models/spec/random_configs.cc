@@ -97,7 +97,7 @@ void AddGemma(Dice& dice, const std::string& family, Json* json) {
   }
   dice.Maybe(json, "hidden_activation", {"gelu_pytorch_tanh", "silu"});
   dice.Maybe(json, "query_pre_attn_scalar", {1, 24, 144, 168, 256});
-  dice.Maybe(json, "attn_logit_softcapping", {nullptr, 50.0, 0.1});
+  if (family == "gemma2") dice.Maybe(json, "attn_logit_softcapping", {nullptr, 50.0, 0.1});
   dice.Maybe(json, "final_logit_softcapping", {nullptr, 30.0, 7.3});
   dice.Maybe(json, "sliding_window", {8, 512});
   AddLayerTypes(dice, json);
@@ -156,7 +156,12 @@ Json RandomConfig(const std::string& family, uint32_t seed) {
   }
   dice.Maybe(&json, "hidden_act", {"silu", "gelu_pytorch_tanh", "gelu_new"});
   if (absl::StartsWith(family, "qwen")) AddQwenWindow(dice, &json);
-  if (family == "mistral") dice.Maybe(&json, "sliding_window", {nullptr, 8, 64});
+  if (family == "mistral" && dice.Coin()) {
+    dice.Maybe(&json, "sliding_window", {nullptr, 8, 64});
+  } else if (family == "mistral") {
+    json["sliding_window"] = 8;
+    AddLayerTypes(dice, &json);
+  }
   if (family == "llama") dice.Maybe(&json, "mlp_bias", {true, false});
   if (family == "llama" || family == "qwen3") dice.Maybe(&json, "attention_bias", {true, false});
   return json;
