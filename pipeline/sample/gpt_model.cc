@@ -120,7 +120,11 @@ absl::StatusOr<GptModel::Files> GptModel::AllocateParameters() {
                       .shape = decl.shape,
                       .data = of_layer.back(),
                       .dtype = decl.dtype});
-      (tied ? names.tied : names.all).push_back(decl.name);
+      if (tied) {
+        names.tied.push_back({decl.name, decl.tied_to});
+      } else {
+        names.all.push_back(decl.name);
+      }
     }
   }
   return files;

@@ -287,7 +287,7 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
     if (IsAdapter(decl->name)) continue;  // it starts from its own values
     model.all.push_back(StoredName(*decl));
-    if (!decl->tied_to.empty()) model.tied.push_back(decl->name);
+    if (!decl->tied_to.empty()) model.tied.push_back({decl->name, decl->tied_to});
   }
   HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;

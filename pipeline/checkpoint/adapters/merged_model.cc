@@ -124,9 +124,12 @@ class Merger {
     std::vector<TensorTarget> targets;
     for (const std::vector<ParameterDecl>& layer : *layers) {
       for (const ParameterDecl& decl : layer) {
-        const bool tied = !decl.tied_to.empty();
-        (tied ? model.tied : model.all).push_back(decl.name);
-        if (!tied) targets.push_back({.name = decl.name, .shape = decl.shape});
+        if (!decl.tied_to.empty()) {
+          model.tied.push_back({decl.name, decl.tied_to});
+          continue;
+        }
+        model.all.push_back(decl.name);
+        targets.push_back({.name = decl.name, .shape = decl.shape});
       }
     }
     absl::StatusOr<std::vector<std::string>> names = MatchWeights(*weights_, targets, model);

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -130,13 +131,24 @@ class NamesInFile {
   absl::flat_hash_map<std::string, std::string> by_bare_;
 };
 
+// What the file calls the tensor `name`, or one that is tied to it where it has only that.
+std::optional<std::string> FindTied(const NamesInFile& present, const std::string& name,
+                                    const std::vector<TiedName>& tied) {
+  std::optional<std::string> found = present.Find(name);
+  for (const TiedName& copy : tied) {
+    if (!found && copy.original == name) found = present.Find(copy.name);
+  }
+  return found;
+}
+
 // What the file calls the targets, whose shapes it must have.
 absl::StatusOr<std::vector<std::string>> NamesOf(const SafetensorsFile& file,
                                                  const std::vector<TensorTarget>& targets,
-                                                 const NamesInFile& present, bool exact) {
+                                                 const NamesInFile& present, bool exact,
+                                                 const std::vector<TiedName>& tied = {}) {
   std::vector<std::string> names, missing;
   for (const TensorTarget& target : targets) {
-    const std::optional<std::string> name = present.Find(target.name);
+    const std::optional<std::string> name = FindTied(present, target.name, tied);
     if (!name || (exact && *name != target.name)) {
       missing.push_back(target.name);
       continue;
@@ -197,7 +209,7 @@ absl::Status CheckSameNorms(const SafetensorsFile& file, const NamesInFile& name
 absl::Status CheckNothingLeftOut(const SafetensorsFile& file, const WeightNames& model) {
   std::set<absl::string_view> known;
   for (const std::string& name : model.all) known.insert(Bare(name));
-  for (const std::string& name : model.tied) known.insert(Bare(name));
+  for (const TiedName& tied : model.tied) known.insert(Bare(tied.name));
   std::vector<std::string> extra;
   for (const TensorEntry& entry : file.entries()) {
     if (!known.contains(Bare(entry.name)) && !IsBuffer(entry.name)) extra.push_back(entry.name);
@@ -226,20 +238,30 @@ bool AreThere(absl::Span<const float> values, int64_t first, const TensorTarget&
   return true;
 }
 
-// Whether the tensor `name` has the values that were read to `wanted`.
-absl::StatusOr<bool> HasValues(const SafetensorsFile& file, const std::string& name,
-                               const TensorTarget& wanted) {
-  const int64_t elements = ElementCount(wanted.shape);
-  if (absl::Status status = file.Check(name, wanted.shape); !status.ok()) return status;
+// Whether `values`, which a file has from element `first` of a tensor on, are the wanted ones.
+using AreWanted =
+    absl::FunctionRef<absl::StatusOr<bool>(absl::Span<const float> values, int64_t first)>;
+
+// InvalidArgument where the tied tensor `name`, of `shape`, has values that are not wanted.
+absl::Status CheckCopy(const SafetensorsFile& file, const std::string& name,
+                       const std::vector<int64_t>& shape, AreWanted are_wanted) {
+  const int64_t elements = ElementCount(shape);
+  if (absl::Status status = file.Check(name, shape); !status.ok()) return status;
   std::vector<float> values(static_cast<size_t>(std::min(kPiece, elements)));
   for (int64_t first = 0; first < elements; first += kPiece) {
     const int64_t count = std::min(kPiece, elements - first);
-    absl::Status status = file.Read(name, wanted.shape, first, count, values.data());
+    absl::Status status = file.Read(name, shape, first, count, values.data());
     if (!status.ok()) return status;
-    if (!AreThere(absl::MakeConstSpan(values).first(static_cast<size_t>(count)), first, wanted))
-      return false;
+    const absl::StatusOr<bool> wanted =
+        are_wanted(absl::MakeConstSpan(values).first(static_cast<size_t>(count)), first);
+    if (!wanted.ok()) return wanted.status();
+    if (*wanted) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), " holds a '", name,
+                     "' of its own, and this model ties it to the token embedding; start an "
+                     "untied model from it"));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // What the file calls the targets, where it is of this model.
@@ -251,7 +273,7 @@ absl::StatusOr<std::vector<std::string>> Match(const SafetensorsFile& file,
   if (status.ok()) status = CheckSameNorms(file, present, model);
   if (status.ok()) status = CheckNothingLeftOut(file, model);
   if (!status.ok()) return status;
-  return NamesOf(file, targets, present, /*exact=*/false);
+  return NamesOf(file, targets, present, /*exact=*/false, model.tied);
 }
 
 // A file may hold a tied tensor once more (older transformers wrote both), but not another one.
@@ -260,13 +282,37 @@ absl::Status CheckCopies(const SafetensorsFile& file, const NamesInFile& names,
   for (const TensorTarget& copy : model.copies) {
     const std::optional<std::string> name = names.Find(copy.name);
     if (!name) continue;
-    const absl::StatusOr<bool> equal = HasValues(file, *name, copy);
-    if (!equal.ok()) return equal.status();
-    if (*equal) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), " holds a '", *name,
-                     "' of its own, and this model ties it to the token embedding; start an "
-                     "untied model from it"));
+    absl::Status status =
+        CheckCopy(file, *name, copy.shape, [&](absl::Span<const float> values, int64_t first) {
+          return AreThere(values, first, copy);
+        });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The same of a file of which nothing was read: tensor names[i], which targets[i] would be read
+// from, is compared with those that are tied to it.
+absl::Status CheckCopiesWithin(const SafetensorsFile& file, const NamesInFile& present,
+                               const std::vector<TensorTarget>& targets,
+                               const std::vector<std::string>& names, const WeightNames& model) {
+  std::vector<float> expected;
+  for (const TiedName& tied : model.tied) {
+    const std::optional<std::string> copy = present.Find(tied.name);
+    for (size_t i = 0; copy && i < targets.size(); ++i) {
+      if (targets[i].name != tied.original || names[i] == *copy) continue;
+      const std::vector<int64_t>& shape = targets[i].shape;
+      const auto as_original = [&](absl::Span<const float> values,
+                                   int64_t first) -> absl::StatusOr<bool> {
+        expected.resize(values.size());
+        const auto count = static_cast<int64_t>(values.size());
+        absl::Status status = file.Read(names[i], shape, first, count, expected.data());
+        if (!status.ok()) return status;
+        return std::memcmp(values.data(), expected.data(), values.size() * sizeof(float)) == 0;
+      };
+      absl::Status status = CheckCopy(file, *copy, shape, as_original);
+      if (!status.ok()) return status;
+    }
   }
   return absl::OkStatus();
 }
@@ -281,7 +327,12 @@ absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTa
 absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& file,
                                                       const std::vector<TensorTarget>& targets,
                                                       const WeightNames& model) {
-  return Match(file, targets, NamesInFile(file), model);
+  const NamesInFile present(file);
+  auto names = Match(file, targets, present, model);
+  if (!names.ok()) return names;
+  absl::Status status = CheckCopiesWithin(file, present, targets, *names, model);
+  if (!status.ok()) return status;
+  return names;
 }
 
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,

@@ -30,24 +30,31 @@ struct TensorTarget {
 // the one of another shape. Tensors that are not asked for are ignored.
 absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets);
 
+// A tensor that a model ties to another one, its original.
+struct TiedName {
+  std::string name;
+  std::string original;
+};
+
 // A whole model's weights, of which the targets may be a part: a rank asks only for its own.
 struct WeightNames {
   std::vector<std::string> all;  // of every tensor that the model stores
-  // Of every tied tensor, which is not stored; a file may have it once more.
-  std::vector<std::string> tied = {};
+  // Every tied tensor, which is not stored; a file may have it once more, or in its original's place.
+  std::vector<TiedName> tied = {};
   // Those of `tied` that are looked at, with the values that they must have.
   std::vector<TensorTarget> copies = {};
 };
 
 // What `file` calls each of `targets`, with or without "transformer." or "model." in front. Errors
-// as LoadWeights, but for those of reading.
+// as LoadWeights; the values of a tied tensor are compared within `file`, so that
+// `model.copies` may be empty.
 absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& file,
                                                       const std::vector<TensorTarget>& targets,
                                                       const WeightNames& model);
 
 // Reads weights as Hugging Face keeps them, of `path` as OpenModelWeights takes it, for --init. As
-// ReadTensors, but names match with or without "transformer." or "model." in front. InvalidArgument
-// where the weights are of another model: there are tensors that it has not (all but buffers, which
+// ReadTensors, but names match with or without "transformer." or "model." in front, and a tied tensor
+// stands for its original where the file lacks that. InvalidArgument where the weights are of another model: there are tensors that it has not (all but buffers, which
 // transformers does not store any more: attention masks and the frequencies of rotary positions),
 // or a tensor of its own where the model is tied, with other values.
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,

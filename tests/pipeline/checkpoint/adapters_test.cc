@@ -275,6 +275,32 @@ TEST_F(AdaptersTest, AFailedMergeLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "merged"));
 }
 
+// Only the embedding is written, which a head of its own would be lost with.
+TEST_F(AdaptersTest, AHeadOfItsOwnIsNotForATiedModel) {
+  DecoderConfig tied = TinyQwen3();
+  tied.tied_head = true;
+  UseModel({"qwen3", tied}, {.rank = 3, .alpha = 5});
+  const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
+  base_.Add(head, {tied.vocab, tied.dim});
+  WriteBase();
+  WriteAdapter();
+  EXPECT_THAT(std::string(Merge().status().message()),
+              HasSubstr("holds a 'lm_head.weight' of its own"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "merged"));
+
+  base_[head] = base_[embedding];  // a copy, as older files have it
+  WriteBase();
+  const absl::StatusOr<MergedModel> merged = Merge();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  std::filesystem::rename(folder_ / "merged", folder_ / "from both");
+
+  base_.Remove(embedding);  // its copy stands for it
+  WriteBase();
+  ASSERT_TRUE(Merge().ok());
+  EXPECT_EQ(ReadBytes(folder_ / "merged/model.safetensors"),
+            ReadBytes(folder_ / "from both/model.safetensors"));
+}
+
 TEST_F(AdaptersTest, AFolderWithFilesIsLeftAlone) {
   WriteBase();
   WriteAdapter();

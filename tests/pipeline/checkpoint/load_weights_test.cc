@@ -67,7 +67,8 @@ TEST_F(LoadWeightsTest, RoundsWhereThePlaceIsBFloat16) {
                                .shape = {2},
                                .data = halves.data(),
                                .dtype = DType::kBFloat16};
-  WeightNames model = {.all = {target.name}, .tied = {"lm_head.weight"}, .copies = {target}};
+  WeightNames model = {
+      .all = {target.name}, .tied = {{"lm_head.weight", target.name}}, .copies = {target}};
   ASSERT_TRUE(LoadWeights(path_, {target}, model).ok());
   EXPECT_THAT(halves, ElementsAre(0x3f80, 0xc000, 7));
 }
@@ -119,7 +120,8 @@ TEST_F(LoadWeightsTest, NamesWhatTheModelHasNot) {
 // The names of the families other than GPT-2, with and without the prefix of the body.
 TEST_F(LoadWeightsTest, TakesTheNamesOfOtherFamilies) {
   const std::string norm = "model.layers.0.input_layernorm.weight";
-  model_ = {.all = {"model.embed_tokens.weight", norm}, .tied = {"lm_head.weight"}};
+  model_ = {.all = {"model.embed_tokens.weight", norm},
+            .tied = {{"lm_head.weight", "model.embed_tokens.weight"}}};
   for (const std::string prefix : {"model.", ""}) {
     for (const bool head : {false, true}) {
       a_ = b_ = {0, 0};
@@ -145,9 +147,22 @@ TEST_F(LoadWeightsTest, TakesTheNamesOfOtherFamilies) {
 TEST_F(LoadWeightsTest, ATiedHeadIsNoTensorTooMany) {
   Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
   model_ = {.all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight"},
-            .tied = {"lm_head.weight"}};
+            .tied = {{"lm_head.weight", "transformer.wte.weight"}}};
   EXPECT_EQ(LoadWeights(path_, {{"transformer.wte.weight", {2}, a_.data()}}, model_),
             absl::OkStatus());
+}
+
+// transformers loads such a file as well; that of an untied model lacks its embedding.
+TEST_F(LoadWeightsTest, ATiedHeadStandsForTheEmbedding) {
+  Write({"h.0.ln_1.weight", "lm_head.weight"});
+  const TensorTarget embedding = {"transformer.wte.weight", {2}, a_.data()};
+  const TensorTarget head = {"lm_head.weight", {2}, a_.data()};
+  EXPECT_THAT(LoadWeights(path_, {embedding}, model_).message(), HasSubstr("lacks 1 of 1 tensors"));
+  model_ = {.all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight"},
+            .tied = {{head.name, embedding.name}},
+            .copies = {head}};
+  EXPECT_EQ(LoadWeights(path_, {embedding}, model_), absl::OkStatus());
+  EXPECT_THAT(a_, ElementsAre(1.5f, -2));
 }
 
 TEST_F(LoadWeightsTest, ReadsShards) {
@@ -205,7 +220,7 @@ TEST_F(LoadWeightsTest, SplitWeightsAreReadInTwoParts) {
                          .dtype = DType::kBFloat16,
                          .split = true,
                          .low_halves = {.values = low.data(), .first = 1, .count = 1}};
-  model_ = {.all = {target.name}, .tied = {"lm_head.weight"}};
+  model_ = {.all = {target.name}, .tied = {{"lm_head.weight", target.name}}};
   ASSERT_EQ(LoadWeights(path_, {target}, model_), absl::OkStatus());
   const SplitFloat first = SplitFloat::Of(source_[0]), second = SplitFloat::Of(source_[1]);
   EXPECT_THAT(high, ElementsAre(first.high, second.high));
