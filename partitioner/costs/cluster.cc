@@ -81,4 +81,18 @@ Link StageLink(const ClusterSpec& cluster, const Parallel& parallel, int boundar
   return RankLink(cluster, parallel, boundary, boundary + 1);
 }
 
+std::vector<int> GroupsOfRanks(const ClusterSpec& cluster, const std::vector<int>& kinds,
+                               int shared) {
+  std::vector<int> next;  // [kind] the first group that nobody has yet
+  int first = 0;
+  for (const int count : cluster.counts) {
+    next.push_back(first);
+    first += count / shared;
+  }
+  std::vector<int> groups;
+  groups.reserve(kinds.size());
+  for (const int kind : kinds) groups.push_back(next[kind]++);
+  return groups;
+}
+
 }  // namespace sluice

@@ -52,10 +52,18 @@ Link GroupLink(const ClusterSpec& cluster, int ranks, int stride);
 // What one device of pipeline rank `from` gets to its counterpart in pipeline rank `to`, when all
 // devices of the rank send at the same time: `inside` where no pair crosses nodes, else at most one
 // card, shared by the senders of a node. Devices are ordered as Parallel says; a pipeline rank has
-// data * tensor of them. Requires ranks of at least 0.
+// data * tensor of them. Requires ranks of at least 0. Where ranks hold kinds of devices in another
+// order than the cluster has them, `from` and `to` are what GroupsOfRanks says of the ranks.
 Link RankLink(const ClusterSpec& cluster, const Parallel& parallel, int from, int to);
 // The same from rank `boundary` to the next one.
 Link StageLink(const ClusterSpec& cluster, const Parallel& parallel, int boundary);
+
+// [rank] which group of `shared` devices it holds, where it holds those of the kind `kinds[rank]`:
+// groups follow one another from the first device on, and of its kind each rank holds the first
+// group that no rank before it has. Requires that `shared` divides the number of every kind, and
+// that no kind has more ranks than groups.
+std::vector<int> GroupsOfRanks(const ClusterSpec& cluster, const std::vector<int>& kinds,
+                               int shared);
 
 }  // namespace sluice
 

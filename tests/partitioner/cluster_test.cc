@@ -215,6 +215,15 @@ TEST(Links, StagesShareTheCardsOfTheirNode) {
   }
 }
 
+TEST(Links, RanksHoldTheFirstDevicesOfTheirKindThatAreLeft) {
+  ClusterSpec cluster = Mixed();
+  cluster.counts = {4, 2};
+  using ::testing::ElementsAre;
+  EXPECT_THAT(GroupsOfRanks(cluster, {0, 0, 0, 0, 1, 1}, 1), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(GroupsOfRanks(cluster, {1, 0, 0, 1, 0, 0}, 1), ElementsAre(4, 0, 1, 5, 2, 3));
+  EXPECT_THAT(GroupsOfRanks(cluster, {0, 1, 0}, 2), ElementsAre(0, 2, 1));
+}
+
 TEST(Collectives, RingsMoveAllButOwnShare) {
   const Link link{1e-3, 100};
   EXPECT_DOUBLE_EQ(CollectiveSeconds(Collective::kAllGather, 400, 4, link), 1e-3 + 3);

@@ -5,15 +5,20 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "models/spec/presets.h"
 #include "partitioner/bounds/step_floor.h"
+#include "partitioner/costs/cluster.h"
+#include "partitioner/planning/answer/answer.h"
 #include "partitioner/planning/plan/plan.h"
 #include "partitioner/planning/question/plan_request.h"
 #include "partitioner/planning/race/planner.h"
 #include "partitioner/planning/race/settings.h"
+#include "partitioner/planning/sources/source.h"
 #include "partitioner/search/exact_partition.h"
 #include "partitioner/search/partition_answer.h"
 #include "tests/partitioner/random_chain.h"
@@ -235,6 +240,103 @@ TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
   ASSERT_TRUE(joint.ok()) << joint.status();
   EXPECT_THAT(joint->setting.rank_devices, testing::ElementsAre(0, 1));  // small layer on slow
   EXPECT_LT(joint->plan.step_seconds, 8 * 3 + 4);  // the other way round the large layer takes 96
+}
+
+// Nodes of two devices; `fast` and `slow` devices in the order in which they stand in the nodes.
+ClusterSpec TwoKinds(int fast, int slow) {
+  DeviceSpec device;
+  device.name = "fast";
+  device.fp32_flops = device.bf16_flops = 1e14;
+  device.memory_bandwidth = 1e13;
+  ClusterSpec cluster = UniformCluster(device, fast);
+  device.name = "slow";
+  device.fp32_flops = device.bf16_flops = 6e13;
+  cluster.devices.push_back(device);
+  cluster.counts.push_back(slow);
+  cluster.devices_per_node = 2;
+  cluster.inside = {.bandwidth = 1e12};
+  cluster.between = {.bandwidth = 1e9};
+  return cluster;
+}
+
+PlanQuestion QuestionOf(const ClusterSpec& cluster, int data) {
+  PlanQuestion question;
+  question.model = "char-gpt";
+  question.subject = *PresetModel("char-gpt");
+  question.cluster = cluster;
+  question.devices = cluster.device_count();
+  question.data_parallel = data;
+  question.micro_batches = 2;
+  question.schedule = "1f1b";
+  return question;
+}
+
+// The devices of each rank, one by one: each takes the first of its kind that are left.
+std::vector<std::vector<int>> NaiveDevices(const ClusterSpec& cluster, const PlanSetting& setting) {
+  std::vector<bool> taken(static_cast<size_t>(cluster.device_count()), false);
+  std::vector<std::vector<int>> ranks;
+  for (int kind : setting.rank_devices) {
+    std::vector<int>& rank = ranks.emplace_back();
+    for (int device = 0; static_cast<int>(rank.size()) < setting.data * setting.tensor; ++device) {
+      if (taken[device] || cluster.device(device).name != cluster.devices[kind].name) continue;
+      taken[device] = true;
+      rank.push_back(device);
+    }
+  }
+  return ranks;
+}
+
+// Between each device and its counterpart, by counting those of a node that send out of it.
+std::vector<Link> NaiveLinks(const ClusterSpec& cluster, const PlanSetting& setting) {
+  const std::vector<std::vector<int>> ranks = NaiveDevices(cluster, setting);
+  std::vector<Link> links;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<int>& next = ranks[(rank + 1) % ranks.size()];
+    std::map<int, int> senders;
+    int most = 0;
+    for (size_t i = 0; i < next.size(); ++i) {
+      const int node = ranks[rank][i] / cluster.devices_per_node;
+      if (next[i] / cluster.devices_per_node != node) most = std::max(most, ++senders[node]);
+    }
+    links.push_back(most == 0 ? cluster.inside : cluster.between);
+    if (most > 1) links.back().bandwidth /= most;
+  }
+  return links;
+}
+
+// A message takes as long as the devices stand apart that the order gives to the two ranks.
+TEST(JointPlan, OrdersOfDevicesAreComparedWithTheirOwnLinks) {
+  for (const auto& [cluster, data] : {std::pair(TwoKinds(2, 2), 1), std::pair(TwoKinds(3, 1), 1),
+                                      std::pair(TwoKinds(4, 2), 2), std::pair(TwoKinds(4, 4), 2)}) {
+    SCOPED_TRACE(testing::Message() << cluster.counts[0] << " fast, " << cluster.counts[1]
+                                    << " slow, " << data << " replicas");
+    const PlanQuestion question = QuestionOf(cluster, data);
+    const absl::StatusOr<PlanSource> source = MakeSource(question);
+    ASSERT_TRUE(source.ok()) << source.status();
+    const absl::StatusOr<std::vector<PlanSetting>> settings = SettingsOf(question, *source);
+    ASSERT_TRUE(settings.ok()) << settings.status();
+    PlanRequest common;
+    common.schedule = question.schedule;
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanSetting& setting : *settings) {
+      absl::StatusOr<Machines> machines = source->price(setting);
+      ASSERT_TRUE(machines.ok()) << machines.status();
+      const std::vector<Link> links = NaiveLinks(cluster, setting);
+      ASSERT_EQ(machines->rank_links.size(), links.size());
+      for (size_t rank = 0; rank < links.size(); ++rank) {
+        EXPECT_EQ(machines->rank_links[rank].bandwidth, links[rank].bandwidth)
+            << "rank " << rank << " of " << testing::PrintToString(setting.rank_devices);
+      }
+      machines->rank_links = links;
+      const absl::StatusOr<Plan> plan = MakePlan(RequestOf(common, setting, *std::move(machines)));
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      least = std::min(least, plan->step_seconds);
+    }
+    const absl::StatusOr<PlanAnswer> answer = AnswerQuestion(question, {});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(answer->plan.optimal);
+    EXPECT_NEAR(answer->plan.step_seconds, least, kTolerance * least);
+  }
 }
 
 TEST(ListSettings, FindsEveryWayToUseTheDevices) {

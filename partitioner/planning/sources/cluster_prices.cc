@@ -1,6 +1,7 @@
 #include "partitioner/planning/sources/cluster_prices.h"
 
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,6 +19,15 @@ void ApplyQuestion(const PlanQuestion& question, Machines* machines) {
   }
   machines->link.bandwidth = question.bandwidth.value_or(machines->link.bandwidth);
   machines->link.latency = question.latency.value_or(machines->link.latency);
+}
+
+std::vector<int> GroupsOf(const ClusterSpec& cluster, const PlanSetting& setting) {
+  if (!setting.rank_devices.empty()) {
+    return GroupsOfRanks(cluster, setting.rank_devices, setting.data * setting.tensor);
+  }
+  std::vector<int> groups(static_cast<size_t>(setting.pipeline));
+  std::iota(groups.begin(), groups.end(), 0);
+  return groups;
 }
 
 ClusterPrices::ClusterPrices(DecoderConfig config, const PlanQuestion& question, DType dtype,
@@ -84,9 +94,10 @@ void ClusterPrices::TakeRanks(const PlanSetting& setting, const Parallel& parall
                               const std::vector<std::shared_ptr<const CostTable>>& kinds,
                               Machines* machines) const {
   machines->link = cluster_.inside;
+  const std::vector<int> groups = GroupsOf(cluster_, setting);
   for (int rank = 0; rank < setting.pipeline; ++rank) {
     const int next = (rank + 1) % setting.pipeline;
-    machines->rank_links.push_back(RankLink(cluster_, parallel, rank, next));
+    machines->rank_links.push_back(RankLink(cluster_, parallel, groups[rank], groups[next]));
   }
   if (kinds.size() == 1) {
     if (cluster_.devices[0].memory_bytes > 0) {

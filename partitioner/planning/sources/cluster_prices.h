@@ -19,6 +19,9 @@ namespace sluice {
 // Takes what `question` says instead of the devices' own memory and links.
 void ApplyQuestion(const PlanQuestion& question, Machines* machines);
 
+// [rank] which group of data * tensor devices of `cluster` it holds, as GroupsOfRanks counts them.
+std::vector<int> GroupsOf(const ClusterSpec& cluster, const PlanSetting& setting);
+
 // Costs on devices whose rates are known, of models that are described by their widths.
 class ClusterPrices {
  public:
