@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/answer/audit_cost.h"
@@ -73,12 +75,22 @@ absl::StatusOr<LeanestPlan> LeastMemoryRun(const PlanQuestion& question, const P
       request, [&](Plan* plan) { return SetRunMemory(question, source, setting, stop, plan); });
 }
 
+// Why a limit of memory cannot be met, which not even `leanest` does: that nothing fits, or that
+// this was not proved.
+absl::Status WhyTooLarge(const LeanestPlan& leanest, int64_t limit, const absl::Status& unproved) {
+  if (!absl::IsDeadlineExceeded(unproved)) return NothingFits(leanest, limit);
+  return absl::DeadlineExceededError(
+      absl::StrCat(unproved.message(), "; the leanest found needs ",
+                   DescribeMemory(leanest.plan.largest_peak_bytes())));
+}
+
 absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
                       const JointRequest& joint, JointPlan* best) {
   const PlanRequest asked = RequestOf(joint.common, best->setting, best->machines);
   const std::optional<int64_t> limit = asked.machines.memory_limit;
   PlanRequest request = asked;  // with less memory after each repair
   double lower_bound = best->plan.lower_bound;
+  absl::Status unproved;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     const std::vector<int64_t> declared = best->plan.peak_bytes;
     absl::Status status =
@@ -93,10 +105,9 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
         TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
     if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;
     absl::StatusOr<Plan> plan = MakePlan(request, &best->plan);
-    if (!plan.ok() && plan.status().code() != absl::StatusCode::kFailedPrecondition) {
-      return plan.status();
-    }
-    if (!plan.ok()) break;
+    if (absl::IsDeadlineExceeded(plan.status())) unproved = plan.status();
+    if (absl::IsDeadlineExceeded(plan.status()) || absl::IsFailedPrecondition(plan.status())) break;
+    if (!plan.ok()) return plan.status();
     // The first plan may have been bounded among the catalogue's orders alone.
     if (plan->schedule == kCustomOrder) lower_bound = std::min(lower_bound, StepFloor(asked));
     plan->rejected = std::move(best->plan.rejected);  // which tells of other settings, too
@@ -108,8 +119,49 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
   leanest->plan.SetLowerBound(lower_bound);
   leanest->plan.rejected = std::move(best->plan.rejected);
   best->plan = leanest->plan;
-  return best->plan.largest_peak_bytes() > *limit ? NothingFits(*leanest, *limit)
-                                                  : absl::OkStatus();
+  if (best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
+  return WhyTooLarge(*leanest, *limit, unproved);
+}
+
+// A setting, what is asked of it, and the least bytes that its layers declare.
+struct LeanSetting {
+  const PlanSetting* setting;
+  PlanRequest request;
+  int64_t bytes = 0;
+};
+
+// The settings of `joint` that have a limit of memory, those that need least first. One alone is
+// not compared with any, and so has no bytes.
+std::vector<LeanSetting> LeanestFirst(const JointRequest& joint,
+                                      const std::function<bool()>& stop) {
+  std::vector<LeanSetting> settings;
+  for (const PlanSetting& setting : joint.settings) {
+    absl::StatusOr<Machines> machines = joint.price(setting);
+    if (!machines.ok() || !machines->memory_limit) continue;
+    LeanSetting each{&setting, RequestOf(joint.common, setting, *std::move(machines))};
+    each.request.stop = stop;
+    if (joint.settings.size() > 1) {
+      const absl::StatusOr<LeanestPlan> leanest = MakeLeastMemoryPlan(each.request);
+      if (!leanest.ok()) continue;
+      each.bytes = leanest->plan.largest_peak_bytes();
+    }
+    settings.push_back(std::move(each));
+  }
+  std::stable_sort(settings.begin(), settings.end(),
+                   [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return settings;
+}
+
+// Seconds that no plan of any of `settings` beats, whatever it takes of memory: of that a run may
+// take less than layers declare.
+double FloorWithoutLimits(const std::vector<LeanSetting>& settings) {
+  double floor = std::numeric_limits<double>::infinity();
+  for (const LeanSetting& each : settings) {
+    PlanRequest request = each.request;
+    request.machines.SetMemory(std::nullopt);
+    floor = std::min(floor, ObjectiveFloor(request));
+  }
+  return floor;
 }
 
 // The most stages of any plan that was tried; 0 where there were several ways to use the devices.
@@ -137,19 +189,45 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                    "limit; give a longer --time-limit"));
 }
 
-absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
-                      const JointRequest& joint, const absl::Status& why) {
-  if (why.code() != absl::StatusCode::kFailedPrecondition) return why;
-  const PlanSetting& setting = joint.settings.front();
-  const absl::StatusOr<Machines> machines = joint.price(setting);
-  if (!machines.ok() || !machines->memory_limit) return why;
-  const absl::StatusOr<LeanestPlan> leanest =
-      LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
-                     joint.stop_completing);
-  if (absl::IsDeadlineExceeded(leanest.status())) return why;
-  if (!leanest.ok()) return leanest.status();
-  const bool fits = leanest->plan.largest_peak_bytes() <= *machines->memory_limit;
-  return fits ? why : NothingFits(*leanest, *machines->memory_limit);
+absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSource& source,
+                                     const JointRequest& joint, const absl::Status& why) {
+  if (!absl::IsFailedPrecondition(why) && !absl::IsDeadlineExceeded(why)) return why;
+  const bool several = joint.settings.size() > 1;
+  const std::function<bool()>& stop = several ? joint.common.stop : joint.stop_completing;
+  std::vector<LeanSetting> settings = LeanestFirst(joint, stop);
+  std::optional<LeanestPlan> least;
+  const LeanSetting* chosen = nullptr;
+  for (const LeanSetting& each : settings) {
+    if (least && each.bytes >= least->plan.largest_peak_bytes()) break;
+    absl::StatusOr<LeanestPlan> leanest =
+        LeastMemoryRun(question, source, *each.setting, each.request, stop);
+    if (absl::IsDeadlineExceeded(leanest.status())) return why;
+    if (!leanest.ok()) return leanest.status();
+    if (least && leanest->plan.largest_peak_bytes() >= least->plan.largest_peak_bytes()) continue;
+    least = *std::move(leanest);
+    chosen = &each;
+  }
+  if (!least) return why;
+  const int64_t limit = *chosen->request.machines.memory_limit;
+  if (least->plan.largest_peak_bytes() > limit) {
+    const absl::Status status = WhyTooLarge(*least, limit, why);
+    if (!several) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), " (", chosen->setting->Describe(), ")"));
+  }
+  JointPlan best;
+  best.plan = std::move(least->plan);
+  best.plan.SetLowerBound(FloorWithoutLimits(settings));
+  best.setting = *chosen->setting;
+  best.machines = chosen->request.machines;
+  best.settings_tried = best.settings_in_all = static_cast<int>(joint.settings.size());
+  for (const PlanSetting& other : joint.settings) {
+    if (other != best.setting)
+      best.plan.rejected.push_back({other.Describe(), "nothing that fits was found"});
+  }
+  const absl::Status status = FitRun(question, source, joint, &best);
+  if (!status.ok()) return status;
+  return best;
 }
 
 absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,

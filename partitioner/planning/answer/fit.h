@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_PLANNING_ANSWER_FIT_H_
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "partitioner/planning/question/question.h"
 #include "partitioner/planning/race/joint_plan.h"
 #include "partitioner/planning/sources/source.h"
@@ -19,9 +20,14 @@ namespace sluice {
 absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best);
 
-// Where nothing fits (`why`) and there is one setting: says so in the bytes that a run allocates.
-absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
-                      const JointRequest& joint, const absl::Status& why);
+// Where the search found nothing (`why`): the plan of all settings whose run needs least memory, if
+// that fits. The search may have ended with its budget, or have counted more than a run takes: of
+// several stages of one rank, layers may declare more than a run holds. The bound of such a plan is
+// true whatever plans take of memory. Else FailedPrecondition says how much a run would need, or
+// DeadlineExceeded where that nothing fits is not proved; `why` is returned where it tells of
+// something else than memory, or nothing was counted in time.
+absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSource& source,
+                                     const JointRequest& joint, const absl::Status& why);
 
 // A FailedPrecondition for memory, with HeadAdvice; any other error as it is.
 absl::Status WithHeadAdvice(const PlanSource& source, const JointRequest& joint,

@@ -83,8 +83,6 @@ absl::StatusOr<JointPlan> FindPlan(const PlanQuestion& question, const PlanSourc
   if (request.settings.size() > 1) left.progress = progress;
   absl::StatusOr<JointPlan> best = MakeJointPlan(left);
   if (!source.spec || !source.runs_here) return best;
-  if (!best.ok() && request.settings.size() == 1)
-    return WhyNoRun(question, source, request, best.status());
   // A setting whose layers fit, but no run of them, leaves the place to the others.
   std::vector<RejectedPlan> too_large;
   absl::Status leanest;
@@ -105,7 +103,7 @@ absl::StatusOr<JointPlan> FindPlan(const PlanQuestion& question, const PlanSourc
     if (left.settings.empty()) return leanest;
   }
   const bool none_fits = absl::IsFailedPrecondition(best.status()) && !leanest.ok();
-  return none_fits ? leanest : best.status();
+  return FitLeanest(question, source, request, none_fits ? leanest : best.status());
 }
 
 }  // namespace sluice

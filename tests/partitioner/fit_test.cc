@@ -1,0 +1,104 @@
+// Plans for as much memory as a run takes, where the layers declare something else.
+#include "partitioner/planning/answer/fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "models/spec/model_spec.h"
+#include "partitioner/costs/device.h"
+#include "partitioner/planning/answer/search.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+// Two devices that train a small transformer by V-Min, two stages on each.
+PlanQuestion SomeQuestion() {
+  DecoderConfig gpt;
+  gpt.layers = 4;
+  gpt.dim = 768;
+  gpt.heads = 4;
+  gpt.max_seq = 256;
+  gpt.vocab = 65;
+  PlanQuestion question;
+  question.model = "small";
+  question.subject = ModelSpec{"small", gpt};
+  question.device = *DataSheetDevice("a100");
+  question.devices = 2;
+  question.schedule = "v-min";
+  question.micro_batches = 2;
+  question.optimizer = OptimizerKind::kSgd;
+  return question;
+}
+
+absl::StatusOr<JointPlan> PlanFor(PlanQuestion question, int64_t memory, int64_t budget) {
+  question.memory = memory;
+  const absl::StatusOr<PlanSource> source = MakeSource(question);
+  if (!source.ok()) return source.status();
+  absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
+  if (!request.ok()) return request.status();
+  request->common.budget = budget;
+  return FindPlan(question, *source, *request, {});
+}
+
+constexpr int64_t kBudget = 1'000'000;
+
+// That it asks for some memory, and has a plan for as much; for a byte less it has none, unless
+// the search ended early: what it then asks for need not be the least.
+void ExpectWhatIsAskedForIsEnough(const PlanQuestion& question, int64_t budget = kBudget) {
+  const absl::StatusOr<JointPlan> refused = PlanFor(question, 1, budget);
+  const std::string message(refused.status().message());
+  ASSERT_TRUE(absl::IsFailedPrecondition(refused.status())) << message;
+  const size_t at = message.find('(', message.find("leanest "));
+  ASSERT_LT(at, message.size()) << message;
+  const int64_t enough = std::stoll(message.substr(at + 1));
+  const absl::StatusOr<JointPlan> found = PlanFor(question, enough, budget);
+  ASSERT_TRUE(found.ok()) << message << "\n" << found.status();
+  EXPECT_LE(found->plan.largest_peak_bytes(), enough);
+  const absl::StatusOr<JointPlan> roomy = PlanFor(question, enough * 2, budget);
+  ASSERT_TRUE(roomy.ok()) << roomy.status();
+  EXPECT_LE(found->plan.lower_bound, found->plan.objective_seconds());
+  EXPECT_GE(found->plan.objective_seconds(), roomy->plan.lower_bound);
+  if (budget < kBudget) return;
+  const absl::StatusOr<JointPlan> less = PlanFor(question, enough - 1, budget);
+  EXPECT_FALSE(less.ok()) << "a byte less than " << enough << " is enough, too";
+  EXPECT_THAT(std::string(less.status().message()), HasSubstr("(" + std::to_string(enough)));
+}
+
+// What two stages of one rank declare may be more than a run of them holds.
+TEST(FindPlan, HasARunThatFitsWhereItsLayersDeclareMore) {
+  PlanQuestion question = SomeQuestion();
+  ExpectWhatIsAskedForIsEnough(question);
+  question.partition = Partition{{0, 1}, {2, 2}, {3, 3}, {4, 5}};
+  ExpectWhatIsAskedForIsEnough(question);
+}
+
+// A search that ends with its budget has looked at few of the plans that fit.
+TEST(FindPlan, HasARunThatFitsWhereTheSearchEndedBefore) {
+  PlanQuestion question = SomeQuestion();
+  question.schedule = "1f1b";
+  question.policies = {Recompute::kNone, Recompute::kFull};
+  question.mirror = true;
+  ExpectWhatIsAskedForIsEnough(question, /*budget=*/0);
+  question.schedule = "v-half";
+  question.micro_batches = 4;
+  ExpectWhatIsAskedForIsEnough(question, /*budget=*/0);
+}
+
+// What the layers declare of ZeRO's shares is less than a run takes.
+TEST(FindPlan, SaysWhatARunNeedsOfSeveralSettingsToo) {
+  PlanQuestion question = SomeQuestion();
+  question.schedule = "1f1b";
+  question.micro_batches = {};
+  question.global_batch = 16;
+  question.data_parallel = {};
+  question.zero = 2;
+  ExpectWhatIsAskedForIsEnough(question);
+}
+
+}  // namespace
+}  // namespace sluice
