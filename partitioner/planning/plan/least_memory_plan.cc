@@ -67,7 +67,11 @@ absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(const PlanRequest& request,
       least = *std::move(plan);
   }
   least->rejected = std::move(rejected);
-  return LeanestPlan{.plan = *std::move(least), .all_tried = !left_out};
+  // What runs take was not compared over all partitions, nor what several stages of a rank need.
+  const bool proved = !left_out && !count && !AllowsCustomOrder(request) &&
+                      std::all_of(candidates->begin(), candidates->end(),
+                                  [](const Candidate& each) { return each.chunks == 1; });
+  return LeanestPlan{.plan = *std::move(least), .all_tried = !left_out, .proved = proved};
 }
 
 absl::Status NothingFits(int64_t limit) {
@@ -90,8 +94,9 @@ absl::Status NothingFits(const LeanestPlan& leanest_plan, int64_t limit) {
   const PlanStage& stage = leanest.stages[number];
   return absl::FailedPreconditionError(absl::StrCat(
       "no plan fits into ", DescribeMemory(limit), " per device: ",
-      leanest_plan.all_tried ? "even the leanest needs "
-                             : "the leanest that was looked at within the time limit needs ",
+      leanest_plan.proved      ? "even the leanest needs "
+      : leanest_plan.all_tried ? "the leanest found needs "
+                               : "the leanest that was looked at within the time limit needs ",
       DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", number, " (layers ",
       FormatPartition({LayerRange{stage.layers.front(), stage.layers.back()}}), ", ",
       stage.in_flight, stage.in_flight == 1 ? " micro-batch" : " micro-batches",

@@ -15,6 +15,7 @@ namespace sluice {
 struct LeanestPlan {
   Plan plan;
   bool all_tried = true;  // false: request.stop said so before
+  bool proved = false;    // whether no plan that was asked for needs less
 };
 
 // The plan whose fullest device needs the least memory, whatever the limit (the least there is
@@ -27,8 +28,9 @@ struct LeanestPlan {
 // one's run takes is not tried.
 absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(
     const PlanRequest& request, const std::function<absl::Status(Plan*)>& count = nullptr);
-// The FailedPrecondition for a limit that even `leanest`, which needs least memory of those that
-// were tried, does not meet; it was proved that none does.
+// The FailedPrecondition for a limit that `leanest`, which needs least memory of those that were
+// tried, does not meet; it was proved that none does. That nothing needs less is said only where
+// that is proved as well.
 absl::Status NothingFits(const LeanestPlan& leanest, int64_t limit);
 // The same where nothing is known of how much would do.
 absl::Status NothingFits(int64_t limit);

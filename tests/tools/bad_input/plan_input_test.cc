@@ -52,7 +52,7 @@ std::vector<BadInput> PlanInputs() {
       {"MemoryNobodyCanMeet",
        "plan gpt2 --device h200 --devices 2 --memory 1MiB",
        kExitNoPlan,
-       {"even the leanest needs", "stage", "layers"}},
+       {"the leanest found needs", "stage", "layers"}},
       {"UnknownPlanModel",
        "plan lama-3 --device h200 --devices 2",
        kExitBadInput,

@@ -425,7 +425,7 @@ TEST_F(PlanCommand, TheMemoryItAsksForIsEnoughAndOneByteLessIsNot) {
   const Outcome refused = Run(limited + "500MiB");
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, HasSubstr("stage "));
-  const size_t at = refused.err.find('(', refused.err.find("leanest needs"));
+  const size_t at = refused.err.find('(', refused.err.find("leanest found needs"));
   const int64_t enough = std::stoll(refused.err.substr(at + 1));
   EXPECT_EQ(Run(limited + std::to_string(enough)).exit_code, 0);
   EXPECT_EQ(Run(limited + std::to_string(enough - 1)).exit_code, 3);
