@@ -116,6 +116,8 @@ void AddedTokenFinder::Find(absl::string_view text, std::vector<Section>* sectio
     }
     if (token.left_strip) begin = std::max(SpaceAtEnd(text.substr(0, begin)), covered);
     if (token.right_strip) end += SpaceAtStart(text.substr(end));
+    // White space, which the token before has taken already.
+    if (begin >= end) continue;
     if (covered < begin) sections->push_back({covered, begin, -1});
     sections->push_back({begin, end, token.id});
     covered = end;

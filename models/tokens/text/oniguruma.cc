@@ -1,7 +1,10 @@
 #include "models/tokens/text/oniguruma.h"
 
+#include <unicode/uchar.h>
+
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,10 @@ constexpr absl::string_view kNoSpace = "\\P{White_Space}";
 // Without regard to case, these are one character to Oniguruma, too, which PCRE2 does not know:
 // U+00DF, or a ligature. Longer ones begin with one of them.
 constexpr absl::string_view kFolds[] = {"ss", "st", "ff", "fi", "fl"};
+
+bool IsScript(absl::string_view name) {
+  return u_getPropertyValueEnum(UCHAR_SCRIPT, std::string(name).c_str()) != UCHAR_INVALID_CODE;
+}
 
 class Translation {
  public:
@@ -139,7 +146,8 @@ class Translation {
     }
   }
 
-  // \p{L}, \p{^L}, \P{Lu}, \p{Han}: names of categories and scripts are the same in both.
+  // \p{L}, \p{^L}, \P{Lu}, \p{Han}: names of categories and scripts are the same in both, but by the
+  // name of a script PCRE2 also means what several scripts share.
   void Property() {
     const size_t end = pattern_.find('}', at_);
     if (at_ + 2 >= pattern_.size() || pattern_[at_ + 2] != '{' || end == absl::string_view::npos) {
@@ -153,7 +161,7 @@ class Translation {
         return Refuse("such a property");
       }
     }
-    absl::StrAppend(&out_, negated ? "\\P{" : "\\p{", name, "}");
+    absl::StrAppend(&out_, negated ? "\\P{" : "\\p{", IsScript(name) ? "sc:" : "", name, "}");
     at_ = end + 1;
   }
 

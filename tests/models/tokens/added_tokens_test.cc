@@ -60,6 +60,15 @@ TEST(AddedTokenFinder, StripsTakeWhiteSpaceAlong) {
   EXPECT_EQ(Found({left, right}, "<r>  <l>"), "[2:<r>  ][1:<l>]");
 }
 
+// As tokenizers 0.23.3 does.
+TEST(AddedTokenFinder, WhiteSpaceThatAnotherHasTakenIsNoToken) {
+  AddedToken both = Token(1, "\n"), right = Token(1, "\n");
+  both.left_strip = both.right_strip = right.right_strip = true;
+  EXPECT_EQ(Found({both}, "a\n \n \nb"), "a[1:\n \n \n]b");
+  EXPECT_EQ(Found({both}, "\n\n"), "[1:\n\n]");
+  EXPECT_EQ(Found({right}, "a\n\nb"), "a[1:\n\n][1:\n]b");
+}
+
 TEST(AddedTokenFinder, RefusesAnEmptyTextAndATextThatIsThereAlready) {
   AddedTokenFinder finder;
   EXPECT_THAT(std::string(finder.Add("", Token(1, "x")).message()), HasSubstr("nothing of"));
