@@ -146,8 +146,8 @@ class Translation {
     }
   }
 
-  // \p{L}, \p{^L}, \P{Lu}, \p{Han}: names of categories and scripts are the same in both, but by the
-  // name of a script PCRE2 also means what several scripts share.
+  // \p{L}, \p{^L}, \P{Lu}, \p{Han}: names of categories and scripts are the same in both, but by
+  // the name of a script PCRE2 also means what several scripts share.
   void Property() {
     const size_t end = pattern_.find('}', at_);
     if (at_ + 2 >= pattern_.size() || pattern_[at_ + 2] != '{' || end == absl::string_view::npos) {

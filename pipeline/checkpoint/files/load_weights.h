@@ -39,7 +39,8 @@ struct TiedName {
 // A whole model's weights, of which the targets may be a part: a rank asks only for its own.
 struct WeightNames {
   std::vector<std::string> all;  // of every tensor that the model stores
-  // Every tied tensor, which is not stored; a file may have it once more, or in its original's place.
+  // Every tied tensor, which is not stored; a file may have it once more, or in its original's
+  // place.
   std::vector<TiedName> tied = {};
   // Those of `tied` that are looked at, with the values that they must have.
   std::vector<TensorTarget> copies = {};
@@ -53,10 +54,11 @@ absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& fil
                                                       const WeightNames& model);
 
 // Reads weights as Hugging Face keeps them, of `path` as OpenModelWeights takes it, for --init. As
-// ReadTensors, but names match with or without "transformer." or "model." in front, and a tied tensor
-// stands for its original where the file lacks that. InvalidArgument where the weights are of another model: there are tensors that it has not (all but buffers, which
-// transformers does not store any more: attention masks and the frequencies of rotary positions),
-// or a tensor of its own where the model is tied, with other values.
+// ReadTensors, but names match with or without "transformer." or "model." in front, and a tied
+// tensor stands for its original where the file lacks that. InvalidArgument where the weights are
+// of another model: there are tensors that it has not (all but buffers, which transformers does not
+// store any more: attention masks and the frequencies of rotary positions), or a tensor of its own
+// where the model is tied, with other values.
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
                          const WeightNames& model);
 

@@ -68,9 +68,9 @@ struct Problem {
   // makespan. The first action of every rank is F of its lowest stage for micro-batch 0, and starts
   // at the head.
   std::vector<double> grace;
-  // Whether a B may also run where W of its stage wait, which is one more of each then as before. An
-  // order with such a B is no timetable, but each timetable has an order with its times: its k-th F
-  // (I, W) of a stage, whatever the micro-batch, is that of k.
+  // Whether a B may also run where W of its stage wait, which is one more of each then as before.
+  // An order with such a B is no timetable, but each timetable has an order with its times: its
+  // k-th F (I, W) of a stage, whatever the micro-batch, is that of k.
   bool sums_in_any_order = false;
   // What a problem of one rank knows of the others (OneRankOf). In a whole problem the way back is
   // `hop`, and there is nothing else.

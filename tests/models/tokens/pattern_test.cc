@@ -57,8 +57,8 @@ TEST(Pattern, FindsWhatOnigurumaFinds) {
   // A letter and a number of Unicode 16.0.
   EXPECT_THAT(Split("\\p{L}+", "a\U000105C0-"), ElementsAre("a\U000105C0", "-"));
   EXPECT_THAT(Split("\\p{N}", "a\U00010D40"), ElementsAre("a", "\U00010D40"));
-  // Scripts, not what several scripts share: U+3001, U+30FC and U+060C have script Common, or another
-  // (Unicode 15, Scripts.txt).
+  // Scripts, not what several scripts share: U+3001, U+30FC and U+060C have script Common, or
+  // another (Unicode 15, Scripts.txt).
   EXPECT_THAT(Split("\\p{Han}+", "\u4E2D\u3001\u6587"), ElementsAre("\u4E2D", "\u3001", "\u6587"));
   EXPECT_THAT(Split("\\p{hiragana}+", "\u3042\u30FC"), ElementsAre("\u3042", "\u30FC"));
   EXPECT_THAT(Split("[\\p{^Arabic}]+", "\u0627\u060C\u0628"),

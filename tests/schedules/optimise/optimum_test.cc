@@ -21,9 +21,9 @@ namespace {
 using Row = std::vector<Action>;
 
 // All orders of the actions of `stages` in which each micro-batch's F comes before its I before its
-// W, or before its B. `taken` is how each stage takes the micro-batches: all in one order, first F of
-// all of them, then I or B, and in the same order W; or F and I in any order, and only W, also that
-// of a B, in the order of their numbers, which is all that a sound timetable needs.
+// W, or before its B. `taken` is how each stage takes the micro-batches: all in one order, first F
+// of all of them, then I or B, and in the same order W; or F and I in any order, and only W, also
+// that of a B, in the order of their numbers, which is all that a sound timetable needs.
 enum class Taken : uint8_t { kInOneOrder, kInAnyOrder };
 class AllRows {
  public:

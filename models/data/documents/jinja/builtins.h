@@ -12,7 +12,8 @@
 
 // What Jinja2 has built in, as far as templates of chats use it. A value is JSON, with the keys of
 // a dictionary in their order; one that is not defined is `Undefined()`, and a binary one is no
-// data: a function, or a namespace or a tuple (environment.h). InvalidArgument says what is not supported, or wrong.
+// data: a function, or a namespace or a tuple (environment.h). InvalidArgument says what is not
+// supported, or wrong.
 namespace sluice::jinja {
 
 using Value = nlohmann::ordered_json;
@@ -25,7 +26,8 @@ const Value& NoValue();
 const Value& AFunction();
 // The one byte of a binary value that is a tuple.
 inline constexpr uint8_t kTuple = 1;
-// InvalidArgument that names `what` where `value` is or holds what is no data, and has no text here.
+// InvalidArgument that names `what` where `value` is or holds what is no data, and has no text
+// here.
 absl::Status CheckHasText(absl::string_view what, const Value& value);
 bool IsTrue(const Value& value);
 // As Python's str writes it.
@@ -39,8 +41,8 @@ absl::StatusOr<Value> Method(const std::string& name, const Value& value, const 
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right);
 // value[index]: where it is within `value`, or NoValue().
 absl::StatusOr<const Value*> Item(const Value& value, const Value& index);
-// value.name: the same, but where Python's type of `value` has a method of that name AFunction(), or
-// NoValue() for one that would change it.
+// value.name: the same, but where Python's type of `value` has a method of that name AFunction(),
+// or NoValue() for one that would change it.
 absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& name);
 // value[begin:end:step]; a border that is Undefined() is left out.
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,

@@ -91,7 +91,8 @@ struct Environment {
   RenderLimits limits;
   std::vector<std::map<std::string, Value>> scopes;
   std::map<std::string, Macro> macros;
-  // The fields of each namespace, and the elements of each tuple: what NamespaceAt and TuplesOf name.
+  // The fields of each namespace, and the elements of each tuple: what NamespaceAt and TuplesOf
+  // name.
   std::vector<Value> objects;
   Rendered out;
   LoopControl control = LoopControl::kNone;
