@@ -192,6 +192,8 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
 absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSource& source,
                                      const JointRequest& joint, const absl::Status& why) {
   if (!absl::IsFailedPrecondition(why) && !absl::IsDeadlineExceeded(why)) return why;
+  const bool out_of_time = joint.common.stop && joint.common.stop();
+  if (absl::IsDeadlineExceeded(why) && out_of_time) return why;
   const bool several = joint.settings.size() > 1;
   const std::function<bool()>& stop = several ? joint.common.stop : joint.stop_completing;
   std::vector<LeanSetting> settings = LeanestFirst(joint, stop);

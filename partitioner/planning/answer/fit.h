@@ -25,7 +25,7 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
 // several stages of one rank, layers may declare more than a run holds. The bound of such a plan is
 // true whatever plans take of memory. Else FailedPrecondition says how much a run would need, or
 // DeadlineExceeded where that nothing fits is not proved; `why` is returned where it tells of
-// something else than memory, or nothing was counted in time.
+// something else than memory, or the time is over.
 absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSource& source,
                                      const JointRequest& joint, const absl::Status& why);
 
