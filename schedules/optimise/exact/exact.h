@@ -10,7 +10,7 @@
 namespace sluice::optimise {
 
 struct ExactResult {
-  Schedule better;  // value kNever: nothing better than `upper` was found
+  Schedule better;   // value kNever: nothing better than `upper` was found
   double lower = 0;  // no timetable has an objective below this
   int64_t prefixes = 0;
 };

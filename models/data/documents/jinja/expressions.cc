@@ -74,8 +74,9 @@ absl::StatusOr<std::map<std::string, Value>> GivenValues(const Macro& macro,
     given[macro.parameters[i].first] = std::move((*values)[i]);
   }
   for (const auto& [name, expression] : arguments.named) {
-    const bool is_known = std::any_of(macro.parameters.begin(), macro.parameters.end(),
-                                      [&](const auto& known) { return known.first == name; });
+    const bool is_known =
+        std::any_of(macro.parameters.begin(), macro.parameters.end(),
+                    [&name = name](const auto& known) { return known.first == name; });
     if (!is_known || given.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat("a macro is called with the argument '", name,
                                                      is_known ? "' twice" : "', which it has not"));
@@ -573,7 +574,7 @@ class ExpressionParser {
   Expression Named(const std::string& name) {
     if (reader_.TakeOperator("(")) {
       const Arguments arguments = TakeArguments();
-      const Expression call = [name, arguments](Environment& env) {
+      Expression call = [name, arguments](Environment& env) {
         return Charged(CallFunction(name, arguments, env), env);
       };
       if (name != "range") return call;
