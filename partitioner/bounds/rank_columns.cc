@@ -76,8 +76,9 @@ std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const LayerChoices&
           &LayerChoice::send, &LayerChoice::tail}) {
       found->least.*seconds = std::min(found->least.*seconds, choice.*seconds);
     }
-    for (int64_t RangeCost::*bytes : {&RangeCost::parameter_bytes, &RangeCost::activation_bytes,
-                                      &RangeCost::weight_grad_bytes, &RangeCost::workspace_bytes}) {
+    for (int64_t RangeCost::*bytes :
+         {&RangeCost::parameter_bytes, &RangeCost::activation_bytes, &RangeCost::weight_grad_bytes,
+          &RangeCost::workspace_bytes, &RangeCost::forward_workspace_bytes}) {
       found->bytes.*bytes = std::min(found->bytes.*bytes, cost.*bytes);
     }
     found->bytes.tied_bytes = std::max(found->bytes.tied_bytes, cost.tied_bytes);

@@ -90,6 +90,7 @@ class RankPricer {
     cost->weight_grad_bytes = layer.weight_grad_bytes;
     cost->output_bytes = layer.spec.output_elements * SizeOf(training_.dtype) / parallel_.tensor;
     cost->workspace_bytes = layer.workspace_bytes;
+    cost->forward_workspace_bytes = layer.forward_workspace_bytes;
   }
 
   double Kernels(size_t count) const {

@@ -37,19 +37,26 @@ absl::Status ValidateLayer(const LayerCost& layer) {
         std::pair{"sync_seconds", layer.sync_seconds}}) {
     if (absl::Status status = CheckSeconds(layer, field, value); !status.ok()) return status;
   }
-  for (const auto& [field, value] : {std::pair{"parameters", layer.parameters},
-                                     std::pair{"split_parameters", layer.split_parameters},
-                                     std::pair{"parameter_bytes", layer.parameter_bytes},
-                                     std::pair{"tied_bytes", layer.tied_bytes},
-                                     std::pair{"tied_state_bytes", layer.tied_state_bytes},
-                                     std::pair{"tied_gradient_bytes", layer.tied_gradient_bytes},
-                                     std::pair{"saved_bytes (none)", layer.saved_bytes[0]},
-                                     std::pair{"saved_bytes (selective)", layer.saved_bytes[1]},
-                                     std::pair{"saved_bytes (full)", layer.saved_bytes[2]},
-                                     std::pair{"weight_grad_bytes", layer.weight_grad_bytes},
-                                     std::pair{"output_bytes", layer.output_bytes},
-                                     std::pair{"workspace_bytes", layer.workspace_bytes}}) {
+  for (const auto& [field, value] :
+       {std::pair{"parameters", layer.parameters},
+        std::pair{"split_parameters", layer.split_parameters},
+        std::pair{"parameter_bytes", layer.parameter_bytes},
+        std::pair{"tied_bytes", layer.tied_bytes},
+        std::pair{"tied_state_bytes", layer.tied_state_bytes},
+        std::pair{"tied_gradient_bytes", layer.tied_gradient_bytes},
+        std::pair{"saved_bytes (none)", layer.saved_bytes[0]},
+        std::pair{"saved_bytes (selective)", layer.saved_bytes[1]},
+        std::pair{"saved_bytes (full)", layer.saved_bytes[2]},
+        std::pair{"weight_grad_bytes", layer.weight_grad_bytes},
+        std::pair{"output_bytes", layer.output_bytes},
+        std::pair{"workspace_bytes", layer.workspace_bytes},
+        std::pair{"forward_workspace_bytes", layer.forward_workspace_bytes}}) {
     if (absl::Status status = CheckCount(layer, field, value); !status.ok()) return status;
+  }
+  if (layer.forward_workspace_bytes > layer.workspace_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name, "': forward_workspace_bytes is ", layer.forward_workspace_bytes,
+        "; expected at most its workspace_bytes, ", layer.workspace_bytes));
   }
   return absl::OkStatus();
 }

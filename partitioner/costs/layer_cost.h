@@ -64,8 +64,10 @@ struct LayerCost {
   // Kept from the end of I to the end of W where these are apart.
   int64_t weight_grad_bytes = 0;
   int64_t output_bytes = 0;  // the activation sent on; its gradient comes back in the same size
-  int64_t workspace_bytes =
-      0;  // needed by a single call on top of what is saved; shared by all calls of a rank
+  // Needed by a single call on top of what is saved; shared by all calls of a rank.
+  int64_t workspace_bytes = 0;
+  // The same of an F, which needs no gradients: at most workspace_bytes.
+  int64_t forward_workspace_bytes = 0;
 
   double recompute_seconds(Recompute recompute) const;
   // What the backward of one micro-batch must rebuild before it can run.

@@ -49,6 +49,7 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   json["weight_grad_bytes"] = layer.weight_grad_bytes;
   json["output_bytes"] = layer.output_bytes;
   json["workspace_bytes"] = layer.workspace_bytes;
+  json["forward_workspace_bytes"] = layer.forward_workspace_bytes;
   return json;
 }
 
@@ -116,6 +117,10 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);
   layer.output_bytes = ReadCount("output_bytes", 0, kMostBytes, &fields);
   layer.workspace_bytes = ReadCount("workspace_bytes", 0, kMostBytes, &fields);
+  layer.forward_workspace_bytes =
+      fields.Has("forward_workspace_bytes")
+          ? ReadCount("forward_workspace_bytes", 0, layer.workspace_bytes, &fields)
+          : layer.workspace_bytes;
   const auto saved = json.find("saved_bytes");
   if (saved == json.end() || !saved->is_object()) {
     fields.Fail("saved_bytes", "must be an object with none, selective and full");

@@ -53,7 +53,10 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::CreateShared(
 
 CostTable::CostTable(std::vector<LayerCost> layers) : layers_(std::move(layers)) {
   BuildSums();
-  BuildMaxima();
+  for (int policy = 0; policy < kRecomputePolicies; ++policy) {
+    any_call_[policy] = MaximaOf(&LayerCost::workspace_bytes, policy);
+    forward_call_[policy] = MaximaOf(&LayerCost::forward_workspace_bytes, policy);
+  }
 }
 
 void CostTable::BuildSums() {
@@ -79,28 +82,20 @@ void CostTable::BuildSums() {
   }
 }
 
-void CostTable::BuildMaxima() {
-  for (int policy = 0; policy < kRecomputePolicies; ++policy) {
-    std::vector<std::vector<int64_t>>& levels = maxima_[policy];
-    levels.emplace_back();
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      levels[0].push_back(layers_[i].workspace_bytes +
-                          layers_[i].rebuilt_bytes(static_cast<Recompute>(policy)) +
-                          sums_[policy][i + 1].activation_bytes);
-    }
-    for (size_t width = 2; width <= layers_.size(); width *= 2) {
-      const std::vector<int64_t>& half = levels.back();
-      std::vector<int64_t> level(layers_.size() - width + 1);
-      for (size_t i = 0; i < level.size(); ++i) level[i] = std::max(half[i], half[i + width / 2]);
-      levels.push_back(std::move(level));
-    }
+CostTable::Maxima CostTable::MaximaOf(int64_t LayerCost::*workspace, int policy) const {
+  Maxima levels(1);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    levels[0].push_back(layers_[i].*workspace +
+                        layers_[i].rebuilt_bytes(static_cast<Recompute>(policy)) +
+                        sums_[policy][i + 1].activation_bytes);
   }
-}
-
-int64_t CostTable::LargestCall(int first, int end, int policy) const {
-  const int k = std::bit_width(static_cast<unsigned>(end - first)) - 1;
-  const std::vector<int64_t>& level = maxima_[policy][k];
-  return std::max(level[first], level[end - (1 << k)]);
+  for (size_t width = 2; width <= layers_.size(); width *= 2) {
+    const std::vector<int64_t>& half = levels.back();
+    std::vector<int64_t> level(layers_.size() - width + 1);
+    for (size_t i = 0; i < level.size(); ++i) level[i] = std::max(half[i], half[i + width / 2]);
+    levels.push_back(std::move(level));
+  }
+  return levels;
 }
 
 RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
@@ -124,7 +119,12 @@ RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
   }
   cost.activation_bytes = to.activation_bytes - from.activation_bytes;
   cost.weight_grad_bytes = to.weight_grad_bytes - from.weight_grad_bytes;
-  cost.workspace_bytes = LargestCall(first, end, policy) - to.activation_bytes;
+  const int k = std::bit_width(static_cast<unsigned>(end - first)) - 1;
+  const auto largest = [first, second = end - (1 << k)](const std::vector<int64_t>& level) {
+    return std::max(level[first], level[second]);
+  };
+  cost.workspace_bytes = largest(any_call_[policy][k]) - to.activation_bytes;
+  cost.forward_workspace_bytes = largest(forward_call_[policy][k]) - to.activation_bytes;
   cost.output_bytes = layers_[end - 1].output_bytes;
   return cost;
 }

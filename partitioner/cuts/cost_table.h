@@ -39,6 +39,7 @@ struct RangeCost {
   // later layers of the stage do not hold while it runs (forwards allocate layer by layer,
   // backwards release so); the largest over layers.
   int64_t workspace_bytes = 0;
+  int64_t forward_workspace_bytes = 0;  // the same of an F
   int64_t output_bytes = 0;
 
   double backward() const { return input_grad + weight_grad; }
@@ -69,17 +70,19 @@ class CostTable {
 
  private:
   explicit CostTable(std::vector<LayerCost> layers);
+  // [k][i]: the largest of the values i..i + 2^k - 1 (a sparse table).
+  using Maxima = std::vector<std::vector<int64_t>>;
+
   void BuildSums();
-  void BuildMaxima();
-  int64_t LargestCall(int first, int end, int policy) const;
+  // Of the layers' `workspace` and rebuilt bytes + the saved bytes of all layers up to each.
+  Maxima MaximaOf(int64_t LayerCost::*workspace, int policy) const;
 
   std::vector<LayerCost> layers_;
   std::shared_ptr<const CostTable> apart_;  // null where they are the same
   // [policy][i]: sums over layers 0..i - 1.
   std::array<std::vector<RangeCost>, kRecomputePolicies> sums_;
-  // [policy][k][i]: largest of layers i..i + 2^k - 1 (a sparse table) of a layer's workspace and
-  // rebuilt bytes + the saved bytes of all layers up to it.
-  std::array<std::vector<std::vector<int64_t>>, kRecomputePolicies> maxima_;
+  // [policy]: what calls need, and what those of an F do.
+  std::array<Maxima, kRecomputePolicies> any_call_, forward_call_;
 };
 
 }  // namespace sluice

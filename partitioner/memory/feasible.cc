@@ -33,11 +33,12 @@ void Feasible::ListAlone(int stage) {
   const std::vector<int>& stages = in_flight_->stages(rank);
   const auto chunk = std::find(stages.begin(), stages.end(), stage) - stages.begin();
   for (const InFlight::Moment& moment : in_flight_->moments(rank)) {
-    const Alone alone{moment.activations[chunk], moment.weight_grads[chunk],
-                      moment.working == static_cast<int>(chunk)};
+    const bool working = moment.working == static_cast<int>(chunk);
+    const Alone alone{moment.activations[chunk], moment.weight_grads[chunk], working,
+                      working && moment.forward};
     const auto covers = [](const Alone& big, const Alone& small) {
       return big.activations >= small.activations && big.weight_grads >= small.weight_grads &&
-             big.working >= small.working;
+             (!small.working || (big.working && (small.forward || !big.forward)));
     };
     if (std::any_of(alone_[stage].begin(), alone_[stage].end(),
                     [&](const Alone& other) { return covers(other, alone); })) {
@@ -53,7 +54,7 @@ int64_t Feasible::StageBytes(int stage, const RangeCost& cost) const {
   for (const Alone& alone : alone_[stage]) {
     most = std::max(most, alone.activations * cost.activation_bytes +
                               alone.weight_grads * cost.weight_grad_bytes +
-                              (alone.working ? cost.workspace_bytes : 0));
+                              (alone.working ? Workspace(cost, alone.forward) : 0));
   }
   return cost.parameter_bytes + most;
 }
@@ -73,9 +74,10 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
     return a.cost.input_grad < b.cost.input_grad;
   });
-  // A policy changes only I and these two; a slower one must save in one of them.
+  // A policy changes only I and these; a slower one must save in one of them.
   const auto needs_no_less = [](const RangeCost& a, const RangeCost& b) {
-    return a.activation_bytes >= b.activation_bytes && a.workspace_bytes >= b.workspace_bytes;
+    return a.activation_bytes >= b.activation_bytes && a.workspace_bytes >= b.workspace_bytes &&
+           a.forward_workspace_bytes >= b.forward_workspace_bytes;
   };
   std::vector<Choice> kept;
   for (const Choice& choice : choices) {

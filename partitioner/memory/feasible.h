@@ -44,7 +44,7 @@ class Feasible {
   // What a stage alone on its rank holds at a moment: its own counts of InFlight's moments.
   struct Alone {
     int activations = 0, weight_grads = 0;
-    bool working = false;
+    bool working = false, forward = false;  // of what works, whether it is an F
     friend bool operator==(const Alone&, const Alone&) = default;
   };
   void ListAlone(int stage);

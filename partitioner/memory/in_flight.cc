@@ -13,8 +13,8 @@ bool AllAtMost(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 bool Dominates(const InFlight::Moment& big, const InFlight::Moment& small) {
-  return (small.working < 0 || small.working == big.working) &&
-         AllAtMost(small.activations, big.activations) &&
+  const bool works_as_much = small.working == big.working && (small.forward || !big.forward);
+  return (small.working < 0 || works_as_much) && AllAtMost(small.activations, big.activations) &&
          AllAtMost(small.weight_grads, big.weight_grads);
 }
 
@@ -58,12 +58,13 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
     chunk_of[stages[chunk]] = static_cast<int>(chunk);
   }
-  Moment held{std::vector<int>(stages.size()), std::vector<int>(stages.size()), -1};
+  Moment held{std::vector<int>(stages.size()), std::vector<int>(stages.size())};
   const std::vector<Action>& row = timetable.rows[rank];
   // Rows repeat themselves, and so do their moments.
   absl::flat_hash_set<Moment> seen;
-  const auto note = [&](int working) {
+  const auto note = [&](int working, bool forward) {
     held.working = working;
+    held.forward = forward;
     if (seen.insert(held).second) Keep(rank, held);
   };
   for (size_t begin = 0; begin < row.size();) {
@@ -75,11 +76,11 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
       if (row[i].op == Op::kForward) ++held.activations[chunk_of[row[i].stage]];
     }
     for (size_t i = begin; i < end; ++i) {
-      if (NeedsWorkspace(row[i].op)) note(chunk_of[row[i].stage]);
+      if (NeedsWorkspace(row[i].op)) note(chunk_of[row[i].stage], row[i].op == Op::kForward);
     }
     for (size_t i = begin; i < end; ++i) {
       if (IsCompute(row[i].op) && Finish(row[i], chunk_of[row[i].stage], &held)) {
-        note(-1);
+        note(-1, false);
       }
     }
     begin = end;
@@ -103,7 +104,7 @@ int64_t InFlight::PeakBytes(int rank, absl::Span<const RangeCost> costs) const {
   int64_t most = 0;
   for (const Moment& moment : moments_[rank]) {
     const bool working = moment.working >= 0 && moment.working < static_cast<int>(costs.size());
-    int64_t bytes = working ? costs[moment.working].workspace_bytes : 0;
+    int64_t bytes = working ? Workspace(costs[moment.working], moment.forward) : 0;
     for (size_t chunk = 0; chunk < costs.size(); ++chunk) {
       bytes += moment.activations[chunk] * costs[chunk].activation_bytes +
                moment.weight_grads[chunk] * costs[chunk].weight_grad_bytes;

@@ -11,6 +11,11 @@
 
 namespace sluice {
 
+// What a call of a stage needs besides what is in flight: of an F, or at most, of any.
+inline int64_t Workspace(const RangeCost& cost, bool forward) {
+  return forward ? cost.forward_workspace_bytes : cost.workspace_bytes;
+}
+
 // How many micro-batches a timetable keeps in flight, per rank and chunk. A rank runs its row in
 // order, so its memory follows from the order alone, whatever the actions cost: only the counts at
 // the row's fullest moments matter.
@@ -22,11 +27,13 @@ class InFlight {
         activations;  // (stage, micro-batch) pairs from the start of F to the end of B (or I)
     std::vector<int> weight_grads;  // pairs from the end of I to the end of W
     int working = -1;  // the chunk whose F, B or I runs, and needs its workspace; -1: none of these
+    bool forward = false;  // whether it is F
 
     friend bool operator==(const Moment&, const Moment&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Moment& moment) {
-      return H::combine(std::move(h), moment.activations, moment.weight_grads, moment.working);
+      return H::combine(std::move(h), moment.activations, moment.weight_grads, moment.working,
+                        moment.forward);
     }
   };
 

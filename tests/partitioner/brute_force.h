@@ -42,7 +42,9 @@ inline int64_t WalkedBytes(const Timetable& timetable, int rank,
   for (const Action& action : timetable.rows[rank]) {
     const RangeCost& stage = stages[action.stage];
     if (action.op == Op::kForward) held += stage.activation_bytes;
-    if (action.op != Op::kWeightGrad) most = std::max(most, held + stage.workspace_bytes);
+    const int64_t work =
+        action.op == Op::kForward ? stage.forward_workspace_bytes : stage.workspace_bytes;
+    if (action.op != Op::kWeightGrad) most = std::max(most, held + work);
     if (action.op == Op::kBackward || action.op == Op::kInputGrad) held -= stage.activation_bytes;
     if (action.op == Op::kInputGrad) held += stage.weight_grad_bytes;
     most = std::max(most, held);

@@ -343,6 +343,7 @@ TEST(ProfileFile, IsReadBackUnchanged) {
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(again->layers[i].forward_seconds, profile.layers[i].forward_seconds);
     EXPECT_EQ(again->layers[i].saved_bytes, profile.layers[i].saved_bytes);
+    EXPECT_EQ(again->layers[i].forward_workspace_bytes, profile.layers[i].forward_workspace_bytes);
     EXPECT_EQ(again->timings[i].forward.least, profile.timings[i].forward.least);
   }
   EXPECT_EQ(again->layers.back().update_seconds, 4);
@@ -353,6 +354,15 @@ TEST(ProfileFile, IsReadBackUnchanged) {
   EXPECT_EQ(again->link.bandwidth, 5e9);
   EXPECT_EQ(again->spec->decoder()->layers, 2);
   EXPECT_TRUE(again->spec->decoder()->tied_head);
+}
+
+TEST(ProfileFile, WithoutWhatAnFNeedsItIsWhatAnyCallDoes) {
+  nlohmann::json json = nlohmann::json::parse(FormatProfile(SomeProfile()));
+  for (nlohmann::json& layer : json["layers"]) layer.erase("forward_workspace_bytes");
+  const absl::StatusOr<Profile> profile = ParseProfile(json.dump(), "profile.json");
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  for (const LayerCost& layer : profile->layers)
+    EXPECT_EQ(layer.forward_workspace_bytes, layer.workspace_bytes);
 }
 
 TEST(ProfileFile, SaysWhichNormsUnlessTheyAreLayerNorms) {
@@ -456,6 +466,11 @@ TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   json = good;
   json["layers"][3]["tied_gradient_bytes"] = -1;
   EXPECT_THAT(error(json), HasSubstr("field 'layers[3].tied_gradient_bytes' is -1"));
+  json = good;
+  json["layers"][3]["workspace_bytes"] = 7;
+  json["layers"][3]["forward_workspace_bytes"] = 8;
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[3].forward_workspace_bytes' is 8; expected at "
+                                     "most 7"));
   json = good;
   json["version"] = 2;
   EXPECT_THAT(error(json), HasSubstr("field 'version'"));

@@ -23,7 +23,7 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
   for (int i = 0; i < count; ++i) {
     layers.push_back(kinds[Below(random, 4) == 0 ? 1 : 0]);
     LayerCost& layer = layers.back();
-    layer.workspace_bytes = 0;
+    layer.workspace_bytes = layer.forward_workspace_bytes = 0;
     layer.tied_bytes = layer.tied_gradient_bytes = 0;
     layer.tied_sum_seconds = 0;
   }

@@ -120,8 +120,10 @@ TEST(StepFloor, CountsWhatKeepingActivationsTakes) {
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     Random random(seed);
     std::vector<LayerCost> layers = RandomLayers(random, 2 + Below(random, 6));
-    for (LayerCost& layer : layers)
-      layer.parameter_bytes = layer.tied_bytes = layer.workspace_bytes = 0;
+    for (LayerCost& layer : layers) {
+      layer.parameter_bytes = layer.tied_bytes = 0;
+      layer.workspace_bytes = layer.forward_workspace_bytes = 0;
+    }
     const CostTable costs = *CostTable::Create(layers);
     PlanRequest request;
     request.machines.costs = std::make_shared<const CostTable>(costs);

@@ -51,6 +51,7 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
     layer.weight_grad_bytes = Below(random, 60);
     layer.output_bytes = Below(random, 20);
     layer.workspace_bytes = Below(random, 40);
+    layer.forward_workspace_bytes = 7 * layer.workspace_bytes % (layer.workspace_bytes + 1);
   }
   if (count > 1 && layers.front().saved_bytes[0] % 2 == 0) TieLastLayer(layers);
   return layers;

@@ -151,6 +151,14 @@ TEST(InFlight, CountsWhatStaysForWEvenWhereThatIsMoreThanWasSaved) {
   cost.parameter_bytes = 100;
   cost.workspace_bytes = 1000;
   EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 1000 + 1 + 10);  // during the second I
+  cost.forward_workspace_bytes = 1000;
+  cost.activation_bytes = 20;
+  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 1000 + 2 * 20);  // during the second F
+  cost.forward_workspace_bytes = 900;
+  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 1000 + 2 * 20);  // the first I
+  cost.workspace_bytes = 900;
+  cost.activation_bytes = 1;
+  cost.forward_workspace_bytes = 0;
   cost.workspace_bytes = 0;
   EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 2 * 10);  // after it
   EXPECT_EQ(InFlight(timetable).peak(0), 2);

@@ -75,6 +75,7 @@ struct DecoderLayer {
   int64_t whole_weight_grad_bytes = 0;
   // The largest map's output and its gradient: what a call needs on top.
   int64_t workspace_bytes = 0;
+  int64_t forward_workspace_bytes = 0;  // the output alone
 
   int64_t trained_parameters() const {
     return spec.parameters - frozen_parameters + adapter_parameters;

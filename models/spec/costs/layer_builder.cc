@@ -68,8 +68,8 @@ void LayerBuilder::AddLinear(const DecoderMap& linear) {
   if (trained.weight) layer_.spec.weight_grad_flops += flops;
   layer_.products.push_back(Product(linear));
   CountWeightGrad(linear, trained);
-  const int64_t out = linear.width(linear.out);
-  layer_.workspace_bytes = std::max(layer_.workspace_bytes, 2 * rows_ * element_ * out);
+  const int64_t out = rows_ * element_ * linear.width(linear.out);
+  NeedWorkspace(out, 2 * out);
   if (trained.adapted()) AddAdapter(linear, trained);
 }
 
@@ -88,7 +88,13 @@ void LayerBuilder::AddInBlocks(const DecoderMap& linear, const HeadBlocks& block
   const int64_t in = rows_ * element_ * linear.in;
   layer_.whole_weight_grad_bytes += in;
   if (trained.weight) layer_.weight_grad_bytes += in;
-  layer_.workspace_bytes = std::max(layer_.workspace_bytes, blocks.rows * element_ * linear.out);
+  const int64_t block = blocks.rows * element_ * linear.out;
+  NeedWorkspace(block, block);
+}
+
+void LayerBuilder::NeedWorkspace(int64_t forward, int64_t any) {
+  layer_.forward_workspace_bytes = std::max(layer_.forward_workspace_bytes, forward);
+  layer_.workspace_bytes = std::max(layer_.workspace_bytes, any);
 }
 
 void LayerBuilder::AddAdapter(const DecoderMap& linear, const PartTraining& trained) {

@@ -93,6 +93,8 @@ class LayerBuilder {
   void AddNarrow(int64_t rows, int64_t in, int64_t out);
   void AddPasses(MapCut cut, int64_t rank);
   void KeepDropped(const DecoderMap& linear);
+  // Bytes that an F needs on top of what is kept, and that any call does.
+  void NeedWorkspace(int64_t forward, int64_t any);
 
   int64_t rows_, own_rows_, element_;
   bool sequence_, shared_;

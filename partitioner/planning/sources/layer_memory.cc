@@ -56,13 +56,14 @@ void SetParameterBytes(const LayerDecl& decl, OptimizerKind optimizer, LayerCost
   }
 }
 
-// The largest of F, I and W: what the call needs while everything saved is there.
-int64_t WorkspaceBytes(const LayerDecl& decl, int64_t input, int64_t output) {
+// What F needs, and the larger of F and I, while everything saved is there.
+void SetWorkspaceBytes(const LayerDecl& decl, int64_t input, int64_t output, LayerCost* cost) {
   const int64_t forward = SumOf(decl, {Lifetime::kForwardScratch}) + output;
   const int64_t input_grad =
       SumOf(decl, {Lifetime::kInputGradScratch, Lifetime::kInputGradToWeightGrad}) + output +
       (decl.has_input_grad ? input : 0);
-  return std::max(forward, input_grad);
+  cost->forward_workspace_bytes = forward;
+  cost->workspace_bytes = std::max(forward, input_grad);
 }
 
 int64_t TrainedParameters(const LayerDecl& decl) {
@@ -99,7 +100,7 @@ LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind opt
       (decl.input_use == LastUse::kWeightGrad ? input : 0) +
       (decl.output_grad_use == LastUse::kWeightGrad ? output : 0);
   cost.output_bytes = output;
-  cost.workspace_bytes = WorkspaceBytes(decl, input, output);
+  SetWorkspaceBytes(decl, input, output, &cost);
   return cost;
 }
 

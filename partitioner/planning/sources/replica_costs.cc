@@ -43,8 +43,9 @@ void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers
     layer.parameter_bytes -= tied;
     layer.tied_bytes -= tied;
     layer.tied_state_bytes -= tied;
-    // What is summed at a time lies among the step's buffers, which RunMemory knows.
-    if (share.zero == 2) layer.parameter_bytes -= bytes - bytes / replicas;
+    // Of tied weights' gradients a rank keeps its slice, too. What is summed at a time lies among the
+    // step's buffers, which RunMemory knows.
+    if (share.zero == 2) layer.parameter_bytes -= gradients - gradients / replicas;
   }
 }
 

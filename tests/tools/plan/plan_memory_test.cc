@@ -103,8 +103,7 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
                    std::to_string(seed));
       const double ratio = static_cast<double>((*run)[rank]) / static_cast<double>(declared[rank]);
-      // Where many W wait, a run shares buffers between them that the planner counts one by one.
-      EXPECT_GE(ratio, test.splits_backward ? 0.93 : 1.0);
+      EXPECT_GE(ratio, 1.0);
       largest = std::max(largest, ratio);
     }
   }
@@ -192,8 +191,8 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
                    std::to_string(seed));
       const double ratio = static_cast<double>((*run)[rank]) / static_cast<double>(declared[rank]);
-      EXPECT_GE(ratio, 0.93);  // gradients that are divided are among the buffers of the step
-      EXPECT_LT(ratio, 1.35);
+      EXPECT_GE(ratio, 1.0);
+      EXPECT_LT(ratio, zero == 2 ? 1.45 : 1.35);
     }
   }
 }
@@ -246,7 +245,7 @@ TEST(ShareOverReplicas, SumsGradientsOfTiedWeightsOnBothRanks) {
   head.tied_gradient_bytes = 4000;
   head.tied_state_bytes = 8000;
   head.tied_bytes = 12'000;
-  head.parameter_bytes = 12'160;
+  head.parameter_bytes = 16'160;
   head.update_seconds = 2;
   head.tied_update_seconds = 1;
   for (int zero : {0, 1, 2}) {
@@ -263,6 +262,8 @@ TEST(ShareOverReplicas, SumsGradientsOfTiedWeightsOnBothRanks) {
     EXPECT_DOUBLE_EQ(layers[0].update_seconds, (zero == 0 ? 2 : 0.5) + gather);
     EXPECT_DOUBLE_EQ(layers[0].tied_update_seconds, (zero == 0 ? 1 : 0.25) + gather);
     EXPECT_EQ(layers[0].tied_gradient_bytes, zero == 0 ? 4000 : 1000) << "to swap";
+    // Of 16,000 bytes of tied weights, moments and gradients, 4,000 of weights are whole.
+    EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'160 : zero == 1 ? 10'100 : 7'070);
   }
 }
 
