@@ -54,7 +54,7 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
       from.cores = message.cores;
       return;
     case Kind::kLeaving:
-      from.leaving = true;
+      from.leaving = from.leaving || !stop_asked_;  // a run that ends has nobody to give to
       return;
     case Kind::kBegan:
       if (leads) Began(message);
@@ -231,8 +231,16 @@ bool Roster::Shrink() {
   return last != nullptr;
 }
 
+// Batch systems send the signal to the processes, too, before this or after it. They then end with the
+// run, as those do that were not asked to leave.
 void Roster::Stop(absl::Duration now) {
   stop_asked_ = true;
+  code_once_stopped_.reset();
+  for (auto& [id, process] : processes_) {
+    const bool has_gone = process.outside && process.state == State::kEnding;
+    const bool gives = process.rank >= size_;
+    if (!has_gone && !gives) process.leaving = false;
+  }
   if (generation_ == 0) Over(kExitInterrupted, "", now);
 }
 
@@ -251,11 +259,22 @@ bool Roster::AllHaveEnded() const {
 bool Roster::done() const { return over_ && AllHaveEnded(); }
 
 std::string Roster::TooFew() const {
-  return absl::StrCat(
-      LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
-      " left; expected at least ", options_.min_ranks,
-      " (--min-ranks), and no more may be started in place of those that were lost ",
-      "(--max-restarts ", options_.max_restarts, ")");
+  const int lost = Count([](const Process& p) {
+    return p.state == State::kEnded && !p.leaving && (p.lies || !p.exit_code);
+  });
+  const int leaving = Count([](const Process& p) { return p.leaving; });
+  std::string text =
+      absl::StrCat(LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
+                   " left; expected at least ", options_.min_ranks, " (--min-ranks)");
+  if (lost > 0 && restarts_ >= options_.max_restarts) {
+    absl::StrAppend(&text, ", and no more may be started in place of those that were lost ",
+                    "(--max-restarts ", options_.max_restarts, ")");
+  }
+  if (leaving > 0) {
+    absl::StrAppend(&text, ", and none is started in place of ",
+                    leaving == 1 ? "one that was" : "those that were", " told to leave (SIGTERM)");
+  }
+  return text;
 }
 
 MemberMessage Roster::Message(Kind kind) const {
@@ -292,6 +311,7 @@ void Roster::EndTooFew(absl::Duration now) {
                       Count([](const Process& p) { return p.state == State::kInGroup; }) > 0 &&
                       Count(IsFree) == 0;
   if (trains) {  // those that leave are still there: the run can be saved
+    if (stop_asked_) return;
     code_once_stopped_ = kExitPeerLost;
     text_once_stopped_ = TooFew();
     stop_asked_ = true;

@@ -18,6 +18,7 @@ using Kind = MemberMessage::Kind;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // Processes that do what they are told at once, unless they are held back.
 class World {
@@ -714,6 +715,9 @@ TEST(RosterTest, SavesWhereTooFewWouldBeLeft) {
   EXPECT_TRUE(world.roster.done());
   EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
   EXPECT_THAT(world.roster.text(), HasSubstr("1 process is left"));
+  // Nobody was lost, and many more might be started in place of one that was.
+  EXPECT_THAT(world.roster.text(), HasSubstr("in place of one that was told to leave (SIGTERM)"));
+  EXPECT_THAT(world.roster.text(), Not(HasSubstr("lost")));
 }
 
 // Whoever ends a job ends all of its processes, maybe.
@@ -729,6 +733,68 @@ TEST(RosterTest, EndsWhereAllAreToldToLeave) {
   EXPECT_TRUE(world.roster.done());
   EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
   EXPECT_THAT(world.roster.text(), HasSubstr("0 processes are left"));
+}
+
+// Batch systems send SIGTERM to the supervisor and to all that it has started, in any order.
+TEST(RosterTest, AJobThatIsToldToStopAsAWholeIsInterrupted) {
+  for (const int min_ranks : {1, 2, 3}) {
+    for (const int before : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << min_ranks << " needed, " << before << " told before");
+      World world({.processes = 3, .min_ranks = min_ranks, .max_restarts = 3});
+      world.Settle();
+      for (int process = 0; process < before; ++process)
+        world.Say(process, {.kind = Kind::kLeaving});
+      world.roster.Stop(world.now);
+      world.Settle();
+      for (int process = before; process < 3; ++process)
+        world.Say(process, {.kind = Kind::kLeaving});
+      EXPECT_THAT(world.told_to_stop, ElementsAre(0, 1, 2));
+      world.Ends(2, kExitInterrupted);
+      world.Ends(0, kExitInterrupted);
+      world.Ends(1, kExitInterrupted);
+      EXPECT_TRUE(world.roster.done());
+      EXPECT_EQ(world.roster.exit_code(), kExitInterrupted);
+      EXPECT_EQ(world.roster.text(), "");
+      for (const Roster::Event& event : world.roster.TakeEvents())
+        EXPECT_EQ(event.kind, Roster::Event::Kind::kJoined);
+    }
+  }
+}
+
+// Where their group has just ended, they form one more, which saves the run.
+TEST(RosterTest, AJobThatIsToldToStopBetweenGroupsIsSaved) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 3});
+  world.Settle();
+  world.Say(1, {.kind = Kind::kLeaving});
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1));
+  world.Waits(1);
+  world.roster.Stop(world.now);
+  world.Settle();
+  world.Say(0, {.kind = Kind::kLeaving});
+  world.Waits(0);
+  EXPECT_EQ(world.meetings, 4);
+  EXPECT_EQ(world.givers, 0);
+  world.Ends(1, kExitInterrupted);
+  world.Ends(0, kExitInterrupted);
+  EXPECT_EQ(world.roster.exit_code(), kExitInterrupted);
+  EXPECT_EQ(world.roster.text(), "");
+}
+
+// One that is about to give what it holds does so.
+TEST(RosterTest, WhoeverHasBegunToLeaveLeavesARunThatIsToldToStop) {
+  World world({.processes = 3, .min_ranks = 2});
+  world.Settle();
+  world.Say(2, {.kind = Kind::kLeaving});
+  for (const int process : {0, 1, 2}) world.Waits(process);
+  EXPECT_EQ(world.givers, 1);
+  world.roster.TakeEvents();
+  world.roster.Stop(world.now);
+  world.Settle();
+  world.Ends(2, kExitDone);
+  EXPECT_EQ(world.roster.TakeEvents().at(0).kind, Roster::Event::Kind::kLeft);
+  world.Ends(1, kExitInterrupted);
+  world.Ends(0, kExitInterrupted);
+  EXPECT_EQ(world.roster.exit_code(), kExitInterrupted);
 }
 
 TEST(RosterTest, EndsWhereTheFirstRankIsLostAfterTheOthersHaveEnded) {
