@@ -98,9 +98,12 @@ bool IsNonce(absl::string_view text) {
          });
 }
 
-// The names that live only during a save; the last is FileWriter's, which goes on with numbers.
+// The names that live only during a save; those of notes are FileWriter's, which go on with numbers.
 bool IsTemporary(absl::string_view name) {
-  if (name == kNewLink || absl::StartsWith(name, absl::StrCat(kReplacedFile, ".tmp-"))) return true;
+  const auto is_note = [name](const char* note) {
+    return absl::StartsWith(name, absl::StrCat(note, ".tmp-"));
+  };
+  if (name == kNewLink || is_note(kReplacedFile) || is_note(kGivenUpFile)) return true;
   return (absl::ConsumePrefix(&name, kSaving) || absl::ConsumePrefix(&name, kRemoving)) &&
          IsNonce(name);
 }

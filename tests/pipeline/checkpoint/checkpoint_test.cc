@@ -169,6 +169,7 @@ TEST_F(CheckpointTest, ClearsAwayWhatACrashLeft) {
   }
   WriteBytes(own + "saving-0123456789ab/model.safetensors.tmp-1-0", "half");
   WriteBytes(own + "replaced.tmp-1-0", "half");
+  WriteBytes(own + "given-up.tmp-1-0", "half");
   fs::create_symlink("step-00000020", own + "latest");
   // None of the names that saving uses.
   for (const char* name : {"saving-0123456789abc", "saving-0123456789AB", "saving", "notes"}) {
