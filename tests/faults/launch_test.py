@@ -488,6 +488,26 @@ class LaunchTest(unittest.TestCase):
                 os.kill(self.random.choice(run.pids()), signal.SIGKILL)
         self.expect_quiet(run, ['--stages', '2', '--steps', '80'])
 
+    def test_shows_again_what_is_taken_again(self):
+        train = ['--stages', '2', '--steps', '300']
+        log = os.path.join(self.directory.name, 'run.jsonl')
+        run = self.launch(['--processes', '2', '--min-ranks', '2'], [*train, '--log', log])
+        taken_again, killed, grown = [], False, False
+        for line in run.lines():
+            if run.named('continued') and 'loss' in line:
+                taken_again.append(line['step'])
+            if 'loss' in line and line['step'] == 250 and not killed:
+                os.kill(run.pids()[1], signal.SIGKILL)  # with the only copy of its state
+                killed = True
+            elif taken_again and not grown:
+                run.process.send_signal(signal.SIGUSR1)  # the group that has begun anew ends, and the next one goes on from memory
+                grown = True
+        self.expect_quiet(run, train, once=False)
+        self.assertEqual([event['from'] for event in run.named('continued')], ['start', 'memory'])
+        self.assertEqual(taken_again, list(range(1, 301)))
+        with open(log, encoding='ascii') as file:
+            self.assertEqual([found['step'] for found in map(json.loads, file) if 'loss' in found], taken_again)
+
     def test_a_table_has_each_row_once(self):
         # Every step is a row of so short a run. Rank 0 is lost, when any row may be the last one that it has shown.
         lost = 0

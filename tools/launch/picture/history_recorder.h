@@ -24,7 +24,7 @@ class HistoryRecorder {
   // The process has ended; `how` where it was lost.
   void Ended(int process, LaunchHistory::End end, const std::string& how, absl::Duration now);
   void Shown(int64_t step, float loss, absl::Duration now);
-  // What was shown of the steps after this one was wrong.
+  // What was shown of the steps after this one does not count: they are shown again.
   void Rewound(int64_t step);
 
   // What has happened so far; who is there is there until now.

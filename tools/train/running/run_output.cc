@@ -115,8 +115,12 @@ TrainEvents RunOutput::Events(const CompiledJob& compiled) {
 }
 
 void RunOutput::Continued(const ContinuedRun& run) {
-  may_be_shown_ = run.source == "memory" ? run.step + 1 : -1;
+  const bool from_memory = run.source == "memory";
+  may_be_shown_ = from_memory ? run.step + 1 : -1;
+  // The steps after an older state are taken again, and each is shown again, by whichever rank 0.
+  if (!from_memory) writer_.SetMark({.step = run.step, .rewinds = true});
   output_->Continued(run);
+  if (!from_memory) writer_.SetMark({});
 }
 
 void RunOutput::Corrected(const CorrectedRun& run) {
