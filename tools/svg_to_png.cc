@@ -1,5 +1,6 @@
 #include "tools/svg_to_png.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -16,12 +17,11 @@ namespace sluice {
 namespace {
 
 constexpr char kProgram[] = "rsvg-convert";
-// Many times what a large picture takes.
-constexpr absl::Duration kPatience = absl::Seconds(10);
+constexpr absl::Duration kMostPatience = absl::Seconds(10);
 
 }  // namespace
 
-absl::StatusOr<std::string> SvgToPng(const std::string& svg) {
+absl::StatusOr<std::string> SvgToPng(const std::string& svg, absl::Duration patience) {
   const char* const path = std::getenv("PATH");
   const std::string program = FindProgram(kProgram, path == nullptr ? "" : path);
   if (program.empty()) {
@@ -29,8 +29,10 @@ absl::StatusOr<std::string> SvgToPng(const std::string& svg) {
                                             ", which is not on the PATH: apt install ",
                                             "librsvg2-bin"));
   }
-  absl::StatusOr<EndedProgram> ended = RunProgram(
-      {.program = program, .arguments = {"--format", "png"}, .input = svg, .patience = kPatience});
+  absl::StatusOr<EndedProgram> ended = RunProgram({.program = program,
+                                                   .arguments = {"--format", "png"},
+                                                   .input = svg,
+                                                   .patience = std::min(patience, kMostPatience)});
   if (!ended.ok()) return ended.status();
   constexpr absl::string_view kSignature = "\x89PNG\r\n\x1a\n";
   if (ended->exit_code == 0 && absl::StartsWith(ended->output, kSignature))

@@ -206,6 +206,17 @@ class Tensorboard(unittest.TestCase):
             _, numbers, pictures = self.events(file)
             self.assertEqual((len(numbers), pictures), (6 + 1, []))
 
+    def test_a_picture_that_takes_long_does_not_end_the_run(self):
+        (self.folder / 'bin').mkdir()
+        slow = self.folder / 'bin/rsvg-convert'
+        slow.write_text('#!/bin/sh\nexec tail -f /dev/null\n')
+        slow.chmod(0o755)
+        self.train('--data', 'text', *RUN, '--tensorboard', 'slow', '--timeout', '1s', path=f'{self.folder}/bin:{os.environ["PATH"]}',
+                   errors=r'^sluice: .* no picture of the timetable: .*rsvg-convert took longer than 333.*ms\n$')
+        file, = (self.folder / 'slow').iterdir()
+        _, numbers, pictures = self.events(file)
+        self.assertEqual((len(numbers), pictures), (6 + 1, []))
+
     def test_what_cannot_be_written_is_said_before_the_training(self):
         result = subprocess.run([SLUICE, 'train', '--data', 'text', *RUN, '--tensorboard', 'text'], capture_output=True,
                                 text=True, cwd=self.folder, check=False)

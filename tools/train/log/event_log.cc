@@ -21,8 +21,11 @@ namespace {
 
 class EventLog : public MetricsLog {
  public:
-  EventLog(std::string directory, std::function<void(const std::string&)> notice)
-      : directory_(std::move(directory)), notice_(std::move(notice)) {}
+  EventLog(std::string directory, absl::Duration timeout,
+           std::function<void(const std::string&)> notice)
+      : directory_(std::move(directory)),
+        patience_(timeout / kPartOfTimeout),
+        notice_(std::move(notice)) {}
 
   absl::Status Begin(const RunPlan& plan, const StageCosts& costs, int64_t step) override {
     absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(directory_);
@@ -53,11 +56,10 @@ class EventLog : public MetricsLog {
   absl::Status AddTimetable(const RunPlan& plan, const StageCosts& costs, int64_t step) {
     const absl::StatusOr<std::string> svg = DrawTimetable(plan, costs);
     if (!svg.ok()) return WithoutTimetable(svg.status());
-    // A group of ranks that goes on with the plan of the last one has its image.
-    if (*svg == drawn_) return absl::OkStatus();
-    const absl::StatusOr<std::string> png = SvgToPng(*svg);
+    // A group of ranks that goes on with the plan of the last one has its image, or can have none.
+    if (*svg == std::exchange(tried_, *svg)) return absl::OkStatus();
+    const absl::StatusOr<std::string> png = SvgToPng(*svg, patience_);
     if (!png.ok()) return WithoutTimetable(png.status());
-    drawn_ = *svg;
     return file_->AddPng(step, "timetable", *png);
   }
 
@@ -69,18 +71,22 @@ class EventLog : public MetricsLog {
     return absl::OkStatus();
   }
 
+  // The other ranks wait meanwhile, and are to have most of their patience left.
+  static constexpr int kPartOfTimeout = 3;
+
   const std::string directory_;
+  const absl::Duration patience_;
   const std::function<void(const std::string&)> notice_;
-  std::string drawn_;  // the SVG of the last image
+  std::string tried_;  // the SVG of the last image
   bool told_ = false;  // that there is none
   std::unique_ptr<EventFile> file_;
 };
 
 }  // namespace
 
-std::unique_ptr<MetricsLog> MakeEventLog(const std::string& directory,
+std::unique_ptr<MetricsLog> MakeEventLog(const std::string& directory, absl::Duration timeout,
                                          std::function<void(const std::string&)> notice) {
-  return std::make_unique<EventLog>(directory, std::move(notice));
+  return std::make_unique<EventLog>(directory, timeout, std::move(notice));
 }
 
 absl::Status CheckEventLog(const std::string& directory) {

@@ -39,8 +39,8 @@ RunOutput::RunOutput(const TrainQuestion& question, int relay)
       overwrites_(question.overwrite),
       settings_(question.options.saving.directory) {
   if (!question.tensorboard.empty()) {
-    logs_.push_back(
-        {MakeEventLog(question.tensorboard, [this](const std::string& text) { Notice(text); })});
+    logs_.push_back({MakeEventLog(question.tensorboard, question.options.watching.timeout,
+                                  [this](const std::string& text) { Notice(text); })});
   }
   if (question.log.empty()) return;
   absl::StatusOr<std::unique_ptr<MetricsLog>> log = MakeRunLog(question.log);
