@@ -74,12 +74,13 @@ void Member::Listen() {
     }
     if (ready <= 0) continue;
     std::optional<MemberMessage> message;
-    if (!ReceiveMessage(socket_.get(), &message).ok()) break;
+    Descriptor lock;
+    if (!ReceiveMessage(socket_.get(), &message, &lock).ok()) break;
     if (message && message->kind == MemberMessage::Kind::kAsk) {
       // Whatever the rank does, or waits for: a process that stands still as a whole says nothing.
       (void)Tell({.kind = MemberMessage::Kind::kHere});
     } else if (message) {
-      Take(*message);
+      Take(*message, std::move(lock));
     }
   }
   if (ends_.load()) return;
@@ -89,8 +90,8 @@ void Member::Listen() {
   changed_.notify_all();
 }
 
-void Member::Take(const MemberMessage& message) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void Member::Take(const MemberMessage& message, Descriptor lock) {
+  const std::lock_guard<std::mutex> guard(mutex_);
   // What was meant for an earlier group is of no use.
   const bool to_group = message.kind == MemberMessage::Kind::kRegroup ||
                         message.kind == MemberMessage::Kind::kBack ||
@@ -105,6 +106,7 @@ void Member::Take(const MemberMessage& message) {
       return;
     case MemberMessage::Kind::kGroup:
       generation_ = message.generation;
+      lock_ = std::move(lock);
       break;
     default:
       break;
@@ -201,6 +203,15 @@ absl::StatusOr<std::unique_ptr<Communicator>> Member::Meet(const GroupPlace& pla
                          .port = place.port,
                          .source = LaunchSource::kSupervisor};
   return OpenTcp(launch, options, std::move(listener));
+}
+
+Descriptor Member::TakeLock() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return std::move(lock_);
+}
+
+void Member::TellLocked(int lock) {
+  (void)SendMessage(socket_.get(), {.kind = MemberMessage::Kind::kLocked}, lock);
 }
 
 void Member::TellTook(absl::string_view found) {

@@ -90,6 +90,13 @@ class Member {
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
+  // What a rank 0 before this one has handed over by TellLocked, once; of rank 0 whose place Join has
+  // told. Not valid where there is none.
+  Descriptor TakeLock();
+  // Of rank 0: `lock` is a descriptor of the lock of the directory of checkpoints. The supervisor keeps
+  // a copy for as long as the run goes on.
+  void TellLocked(int lock);
+
   // Of rank 0: the directory of checkpoints is the run's from now on, which has saved none yet.
   // `found` tells the one that was there, if any, from those that will be.
   void TellTook(absl::string_view found);
@@ -120,7 +127,7 @@ class Member {
       : socket_(socket), leave_(*leave), stop_(*stop) {}
 
   void Listen();
-  void Take(const MemberMessage& message);
+  void Take(const MemberMessage& message, Descriptor lock);
   absl::Status Tell(const MemberMessage& message);
   // The next of kGroup, kMeet, kBack and kOver.
   absl::StatusOr<MemberMessage> Await();
@@ -138,6 +145,7 @@ class Member {
   std::mutex mutex_;  // guards what follows but the thread
   std::condition_variable changed_;
   std::deque<MemberMessage> answers_;
+  Descriptor lock_;
   bool gone_ = false;       // the supervisor
   int64_t generation_ = 0;  // of the group that this process is in; 0: of none
   std::thread thread_;

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
 
@@ -22,6 +22,12 @@ void Copy(absl::string_view words, std::array<char, kSize>* to) {
   std::copy_n(words.begin(), length, to->begin());
   (*to)[length] = '\0';
 }
+
+// Beside a message: one descriptor.
+union Enclosed {
+  cmsghdr head;
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+};
 
 }  // namespace
 
@@ -46,23 +52,53 @@ absl::Duration MachineTime() {
   return absl::DurationFromTimespec(now);
 }
 
-absl::Status SendMessage(int socket, const MemberMessage& message) {
+absl::Status SendMessage(int socket, const MemberMessage& message, int descriptor) {
+  iovec part = {.iov_base = const_cast<MemberMessage*>(&message), .iov_len = sizeof(message)};
+  msghdr parcel = {};
+  parcel.msg_iov = &part;
+  parcel.msg_iovlen = 1;
+  Enclosed enclosed = {};
+  if (descriptor >= 0) {
+    enclosed.head.cmsg_level = SOL_SOCKET;
+    enclosed.head.cmsg_type = SCM_RIGHTS;
+    enclosed.head.cmsg_len = CMSG_LEN(sizeof(descriptor));
+    std::memcpy(CMSG_DATA(&enclosed.head), &descriptor, sizeof(descriptor));
+    parcel.msg_control = &enclosed;
+    parcel.msg_controllen = CMSG_LEN(sizeof(descriptor));
+  }
   ssize_t sent = 0;
   do {
-    sent = send(socket, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = sendmsg(socket, &parcel, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent == sizeof(message)) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the other side takes no message: ", ErrnoText(sent < 0 ? errno : EMSGSIZE)));
 }
 
-absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message) {
+absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message,
+                            Descriptor* descriptor) {
   message->reset();
   MemberMessage received;
+  iovec part = {.iov_base = &received, .iov_len = sizeof(received)};
   ssize_t size = 0;
+  msghdr parcel = {};
+  Enclosed enclosed = {};
   do {
-    size = recv(socket, &received, sizeof(received), MSG_DONTWAIT);
+    parcel = {};
+    parcel.msg_iov = &part;
+    parcel.msg_iovlen = 1;
+    if (descriptor != nullptr) {
+      parcel.msg_control = &enclosed;
+      parcel.msg_controllen = CMSG_LEN(sizeof(int));
+    }
+    size = recvmsg(socket, &parcel, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
+  if (size >= 0 && parcel.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+      enclosed.head.cmsg_type == SCM_RIGHTS) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(&enclosed.head), sizeof(number));
+    *descriptor = Descriptor(number);
+  }
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return absl::OkStatus();
   if (size != sizeof(received)) return absl::UnavailableError("the other side is gone");
   received.text.back() = '\0';

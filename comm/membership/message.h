@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "comm/lying_rank.h"
 #include "comm/membership/core_set.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
 
@@ -23,6 +24,7 @@ struct MemberMessage {
     kWaiting,   // ready for a group: port, held_rank, missing, spare, timeout_ms
     kPrepared,  // ready to meet the others of the group: cores
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
+    kLocked,    // rank 0: has the lock of the directory of checkpoints: a descriptor of it
     kTook,      // rank 0: the directory of checkpoints is the run's from now on: found
     kSaved,     // the run has a checkpoint of its own now
     kReplan,    // rank 0: the group should go on with other work: text, order
@@ -35,7 +37,7 @@ struct MemberMessage {
     kHere,      // the answer to kAsk
     // A supervisor to a process.
     // generation, rank, size, givers, port, replans, saved, took, found, secret, text, lie,
-    // vouched_step, cores
+    // vouched_step, cores; to rank 0 a descriptor of the lock, where one has had it
     kGroup,
     kMeet,     // all of the group are prepared
     kRegroup,  // leave the group after the step
@@ -89,9 +91,12 @@ struct MemberMessage {
 };
 
 // Sends without waiting. Unavailable where the other side is gone, or has not read for long.
-absl::Status SendMessage(int socket, const MemberMessage& message);
+// `descriptor`: of which the other side gets a copy; -1: none.
+absl::Status SendMessage(int socket, const MemberMessage& message, int descriptor = -1);
 // The next message; nothing where none has come. Unavailable where the other side is gone.
-absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message);
+// `descriptor`: for the one that has come with it, if any; null: nobody wants it.
+absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message,
+                            Descriptor* descriptor = nullptr);
 
 // Of CLOCK_MONOTONIC, which all processes of a machine share: what MemberMessage::lost_at is of.
 absl::Duration MachineTime();

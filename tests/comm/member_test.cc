@@ -1,9 +1,12 @@
 // A process of a group, against a supervisor that the test plays.
 #include "comm/membership/member.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -39,9 +42,11 @@ class Process {
 
   Member& member() { return *member_; }
   int port() const { return port_; }
+  const Descriptor& supervisor() const { return supervisor_; }
 
   // Waits for a place in a group and gets this one, with rank 0 at this port; 0: at its own.
-  GroupPlace Join(int rank, int size, int port) {
+  // `lock`: a descriptor that comes along; -1: none.
+  GroupPlace Join(int rank, int size, int port, int lock = -1) {
     std::thread supervisor([&] {
       std::optional<MemberMessage> told;
       while (!told || told->kind != MemberMessage::Kind::kWaiting) {
@@ -54,7 +59,7 @@ class Process {
       group.rank = rank;
       group.size = size;
       group.port = port == 0 ? port_ : port;
-      EXPECT_TRUE(SendMessage(supervisor_.get(), group).ok());
+      EXPECT_TRUE(SendMessage(supervisor_.get(), group, lock).ok());
     });
     const absl::StatusOr<GroupPlace> place = member_->Join({});
     supervisor.join();
@@ -92,6 +97,38 @@ TEST(Member, ListensNoLongerThanAGroupMayMeetThere) {
     processes[0].member().TellBegan(0, 2, 1, "0-1,2-3", "");
     EXPECT_FALSE(Listens(processes[0].port()));
   }
+}
+
+bool IsSameFile(int one, int other) {
+  struct stat a = {};
+  struct stat b = {};
+  return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino &&
+         a.st_dev == b.st_dev;
+}
+
+// From one rank 0 to the next, by their supervisor.
+TEST(Member, HandsTheLockOver) {
+  const Descriptor lock(memfd_create("lock", MFD_CLOEXEC));
+  Process first, next;
+  first.Join(0, 1, 0);
+  EXPECT_FALSE(first.member().TakeLock().valid());
+  first.member().TellLocked(lock.get());
+  std::optional<MemberMessage> told;
+  Descriptor kept;
+  ASSERT_TRUE(ReceiveMessage(first.supervisor().get(), &told, &kept).ok());
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->kind, MemberMessage::Kind::kLocked);
+  EXPECT_TRUE(IsSameFile(kept.get(), lock.get()));
+  EXPECT_EQ(fcntl(kept.get(), F_GETFD), FD_CLOEXEC);
+  next.Join(0, 1, 0, kept.get());
+  const Descriptor given = next.member().TakeLock();
+  EXPECT_TRUE(IsSameFile(given.get(), lock.get()));
+  EXPECT_EQ(fcntl(given.get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_FALSE(next.member().TakeLock().valid());
+  // It is that of one group only.
+  next.Join(0, 1, 0, kept.get());
+  next.Join(0, 1, 0);
+  EXPECT_FALSE(next.member().TakeLock().valid());
 }
 
 }  // namespace

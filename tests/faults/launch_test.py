@@ -568,6 +568,25 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.ended, 5, errors)
         self.assertIn('1 process is left; expected at least 2 (--min-ranks)', errors)
 
+    def test_nobody_takes_the_directory_while_ranks_are_replaced(self):
+        train = ['--stages', '2', '--steps', '60', '--save', self.save, '--save-every', '10']
+        run = self.launch(['--processes', '2', '--max-restarts', '4'], train)
+        kills = [(12, [0]), (24, [1]), (36, [0, 1])]
+        waiter = None
+        for line in run.lines():
+            if line.get('step') == 5 and 'loss' in line and waiter is None:
+                # Has the lock as soon as the run lets go of it; a rank 0 that comes later is then refused.
+                waiter = subprocess.Popen(['flock', os.path.join(self.save, '.sluice/lock'), 'cat'], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE, text=True)
+            pids = run.pids()
+            if kills and 'loss' in line and line['step'] >= kills[0][0] and len(pids) == 2:
+                for place in kills.pop(0)[1]:
+                    os.kill(pids[place], signal.SIGKILL)
+        self.expect_quiet(run, ['--stages', '2', '--steps', '60'], once=False)
+        self.assertEqual(kills, [])
+        self.assertGreaterEqual(len(run.named('lost')), 3)
+        self.assertEqual(waiter.communicate('free', timeout=SILENCE)[0], 'free')
+
     def test_saves_when_it_is_stopped(self):
         # Batch systems send SIGTERM to the ranks, too, which would leave if they alone had it.
         for how, to_all in ((signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)):

@@ -150,6 +150,7 @@ class Supervisor {
       for (const Roster::Event& event : roster_.TakeEvents()) Show(event);
       if (!roster_.done()) Wait();
     }
+    lock_.Close();  // whoever reads what is left to print may take long
     return absl::OkStatus();
   }
 
@@ -208,8 +209,11 @@ class Supervisor {
       kill(child->second.pid, SIGKILL);
     } else {
       recorder_.Sent(order.process, order.message, MachineTime());
+      const bool saves =
+          order.message.kind == MemberMessage::Kind::kGroup && order.message.rank == 0;
       // One that does not read is one that hangs; the roster will miss it.
-      SendMessage(child->second.socket.get(), order.message).IgnoreError();
+      SendMessage(child->second.socket.get(), order.message, saves ? lock_.get() : -1)
+          .IgnoreError();
     }
   }
 
@@ -291,8 +295,10 @@ class Supervisor {
     Child& child = children_.at(process);
     std::optional<MemberMessage> message;
     while (child.socket.valid()) {
-      if (!ReceiveMessage(child.socket.get(), &message).ok()) return child.socket.Close();
+      Descriptor lock;
+      if (!ReceiveMessage(child.socket.get(), &message, &lock).ok()) return child.socket.Close();
       if (!message) return;
+      if (lock.valid()) lock_ = std::move(lock);
       recorder_.Took(process, *message, MachineTime());
       roster_.Take(process, *message, MachineTime());
     }
@@ -434,6 +440,7 @@ class Supervisor {
   Descriptor signals_;
   std::map<int, Child> children_;
   std::map<int, pid_t> pids_;  // also of those that have ended
+  Descriptor lock_;            // of the directory of checkpoints, once a rank 0 has it
   bool stopping_ = false;
   bool abandoned_ = false;
   bool summary_shown_ = false;

@@ -75,24 +75,36 @@ absl::Status Refusal(int error, int fd, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& path) {
-  for (;;) {
-    const int fd = disk::Open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (fd < 0) return FileError(errno, absl::StrCat("cannot open ", path));
-    const int error = LockAtOnce(fd);
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& path,
+                                                             Descriptor shared) {
+  Descriptor file = std::move(shared);
+  bool is_shared = file.valid() && !IsGone(file.get(), path);
+  for (;; is_shared = false) {
+    if (!is_shared) {
+      file = Descriptor(
+          disk::Open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    }
+    const int fd = file.get();
+    if (!file.valid()) return FileError(errno, absl::StrCat("cannot open ", path));
+    const int error = LockAtOnce(fd);  // of a shared one, which is locked, too
     absl::Status status = error == 0 ? absl::OkStatus() : Refusal(error, fd, path);
-    const bool again = status.ok() && IsGone(fd, path);
-    if (status.ok() && !again) status = SayWho(fd, path);
-    if (status.ok() && !again) return std::unique_ptr<FolderLock>(new FolderLock(fd));
-    close(fd);
-    if (!again) return status;
+    if (status.ok() && IsGone(fd, path)) continue;
+    if (status.ok()) status = SayWho(fd, path);
+    if (!status.ok()) return status;
+    return std::unique_ptr<FolderLock>(new FolderLock(std::move(file), is_shared));
   }
 }
 
+int FolderLock::Share() {
+  is_shared_ = true;
+  return file_.get();
+}
+
 FolderLock::~FolderLock() {
+  // Somebody else may hold the lock on.
+  if (is_shared_) return;
   // A text that stays names a process of the past; nobody reads it without finding the lock taken.
-  [[maybe_unused]] const int emptied = disk::Truncate(fd_, 0);
-  close(fd_);
+  [[maybe_unused]] const int emptied = disk::Truncate(file_.get(), 0);
 }
 
 }  // namespace sluice

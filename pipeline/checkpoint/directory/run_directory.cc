@@ -39,9 +39,10 @@ absl::Status CheckWritable(const std::string& directory) {
   return FileError(errno, "cannot write checkpoints there");
 }
 
-absl::StatusOr<std::unique_ptr<FolderLock>> TakeLock(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<FolderLock>> TakeLock(const std::string& directory,
+                                                     Descriptor shared) {
   absl::StatusOr<std::unique_ptr<FolderLock>> lock =
-      FolderLock::Take(OwnPath(directory, kLockFile));
+      FolderLock::Take(OwnPath(directory, kLockFile), std::move(shared));
   if (!absl::IsAlreadyExists(lock.status())) return lock;
   return Refused(absl::StrCat("another run is saving there: ", lock.status().message(),
                               "; wait for its end or stop it, or save to another directory"));
@@ -156,7 +157,8 @@ absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun& run) {
+absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun& run,
+                                                                 Descriptor lock) {
   std::optional<fs::path> from;
   if (!run.resume.empty()) {
     const absl::StatusOr<std::string> found = FindCheckpointToResume(run.resume);
@@ -166,10 +168,10 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun
   absl::Status status = MakeOwnFolder(run.directory);
   if (status.ok()) status = CheckWritable(run.directory);
   if (!status.ok()) return Named(run.directory, status);
-  absl::StatusOr<std::unique_ptr<FolderLock>> lock = TakeLock(run.directory);
-  status = lock.ok() ? Prepare(run, from) : lock.status();
+  absl::StatusOr<std::unique_ptr<FolderLock>> taken = TakeLock(run.directory, std::move(lock));
+  status = taken.ok() ? Prepare(run, from) : taken.status();
   if (!status.ok()) return Named(run.directory, status);
-  return std::unique_ptr<RunDirectory>(new RunDirectory(run.directory, *std::move(lock)));
+  return std::unique_ptr<RunDirectory>(new RunDirectory(run.directory, *std::move(taken)));
 }
 
 absl::StatusOr<RemovedCheckpoints> RunDirectory::RemoveAfter(int64_t step) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "comm/tcp/tcp_socket.h"
 #include "pipeline/checkpoint/directory/folder_lock.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
 
@@ -44,13 +45,19 @@ class RunDirectory {
   // them, or both, or one of them is the model that its adapter is for; `latest`, or a name that a
   // checkpoint of this run will need, is not ours; or there is no checkpoint to resume from. Where
   // the run goes on from one of them, those after it are noted as given up (replaced_run.h).
-  static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
+  // `lock`: what a process of the same run has shared that had it before (ShareLock), if any.
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run,
+                                                            Descriptor lock = Descriptor());
 
   // Removes the checkpoints after `step`, of a run whose later steps were wrong, the newest first,
   // and says which they were. `latest` leads to the newest one that is left before any goes; without
   // one it is removed. An error where the link or a checkpoint cannot be removed: they are then as
   // they were, or fewer.
   absl::StatusOr<RemovedCheckpoints> RemoveAfter(int64_t step) const;
+
+  // As FolderLock::Share: whoever has a copy keeps the directory for the run when this process is
+  // gone.
+  int ShareLock() const { return lock_->Share(); }
 
  private:
   RunDirectory(std::string directory, std::unique_ptr<FolderLock> lock)

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -88,6 +89,44 @@ TEST_F(FolderLockTest, AProcessThatIsKilledLeavesNoLock) {
       << "the text stays";
   const auto lock = FolderLock::Take(path_);
   ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_THAT(Holder(), HasSubstr(absl::StrCat("process ", getpid(), " ")));
+}
+
+// As a process does with the one that it goes on for.
+TEST_F(FolderLockTest, WhatIsSharedIsHeldUntilNobodyHasIt) {
+  auto lock = FolderLock::Take(path_);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  Descriptor copy(dup((*lock)->Share()));
+  lock->reset();
+  EXPECT_THAT(Holder(), HasSubstr(absl::StrCat("process ", getpid(), " ")));
+  lock = FolderLock::Take(path_, std::move(copy));
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_THAT(Holder(), HasSubstr(absl::StrCat("process ", getpid(), " ")));
+  lock->reset();
+  EXPECT_TRUE(FolderLock::Take(path_).ok());
+}
+
+// A process that has been given the lock names itself.
+TEST_F(FolderLockTest, SaysWhoWasGivenTheLock) {
+  const auto lock = FolderLock::Take(path_);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  const int shared = (*lock)->Share();
+  const pid_t child = fork();
+  if (child == 0) _exit(FolderLock::Take(path_, Descriptor(dup(shared))).ok() ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(Holder(), HasSubstr(absl::StrCat("process ", child, " on host ")));
+}
+
+TEST_F(FolderLockTest, ALockOfAFileThatIsGoneIsNone) {
+  auto lock = FolderLock::Take(path_);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  Descriptor copy(dup((*lock)->Share()));
+  std::filesystem::remove(path_);
+  const auto other = FolderLock::Take(path_, std::move(copy));
+  ASSERT_TRUE(other.ok()) << other.status();
+  lock->reset();
   EXPECT_THAT(Holder(), HasSubstr(absl::StrCat("process ", getpid(), " ")));
 }
 

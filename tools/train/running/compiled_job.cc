@@ -93,7 +93,7 @@ absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choic
 }
 
 absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
-                          std::unique_ptr<RunDirectory>* saving) {
+                          std::unique_ptr<RunDirectory>* saving, Descriptor lock) {
   if (!options.saving.directory.empty()) {
     absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
         RunDirectory::Open({.directory = options.saving.directory,
@@ -102,7 +102,8 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
                             .steps = options.training.steps,
                             .save_every = options.saving.every,
                             .given = options.training.given,
-                            .base = BaseOf(options.saving)});
+                            .base = BaseOf(options.saving)},
+                           std::move(lock));
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
     absl::Status status = CheckSettingsFile(options.saving.directory);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "comm/tcp/tcp_socket.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "tools/train/replanning/measured_speeds.h"
@@ -37,9 +38,9 @@ absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choic
                          CompiledJob* compiled);
 
 // Checks that the outputs of the run can be written, before hours of training. Where it saves,
-// `*saving` holds the lock of the directory from now on.
+// `*saving` holds the lock of the directory from now on. `lock`: as RunDirectory::Open takes it.
 absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
-                          std::unique_ptr<RunDirectory>* saving);
+                          std::unique_ptr<RunDirectory>* saving, Descriptor lock = Descriptor());
 
 }  // namespace sluice
 

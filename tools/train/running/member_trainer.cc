@@ -294,7 +294,7 @@ class MemberTrainer {
     if (!has.ok()) return has.status();
     saved_ = *has;
     if (!saved_) {
-      absl::Status status = CheckOutputs(question_, train, &saving_);
+      absl::Status status = CheckAndLock(question_, train);
       if (status.ok() && !directory.empty()) member_.TellTook(ChecksumOfLatest(directory));
       return status;
     }
@@ -303,13 +303,21 @@ class MemberTrainer {
     question.overwrite = false;
     TrainOptions options = train;
     options.saving.resume = directory;
-    absl::Status status = CheckOutputs(question, options, &saving_);
+    absl::Status status = CheckAndLock(question, options);
     if (!status.ok() || !place.lie.found()) return status;
     absl::StatusOr<RemovedCheckpoints> removed = saving_->RemoveAfter(place.lie.good_step);
     if (!removed.ok()) return removed.status();
     removed_ = std::move(removed->paths);
     saved_ = removed->leaves_some;
     return absl::OkStatus();
+  }
+
+  // The supervisor keeps the lock for the next rank 0, so that no other run takes the directory while
+  // there is none.
+  absl::Status CheckAndLock(const TrainQuestion& question, const TrainOptions& options) {
+    absl::Status status = CheckOutputs(question, options, &saving_, member_.TakeLock());
+    if (saving_ != nullptr) member_.TellLocked(saving_->ShareLock());
+    return status;
   }
 
   TrainEvents Events(const GroupPlace& place, std::string* source) {
