@@ -178,6 +178,10 @@ absl::Status RankTrainer::Begin() {
 absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   const int64_t until = last_.step + std::min(portion.steps, options_.training.steps - last_.step);
   Asked asked = Asked::kNothing;
+  // Whoever stopped the run there, or its last portion, did not wait for it.
+  if (last_.step < until && EvaluationIsDue(last_.step)) {
+    if (absl::Status status = Evaluate(last_.step); !status.ok()) return status;
+  }
   while (last_.step < until) {
     const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
@@ -451,6 +455,7 @@ int64_t RankTrainer::VouchedAt(int64_t step) const {
 
 SavePoint RankTrainer::PointOf(int64_t step) const {
   SavePoint point{.step = step, .base_hash = base_hash_};
+  point.evaluation_due = stops_ && EvaluationIsDue(step);
   if (!plan_.audits()) return point;
   // Where audits find something, from which step they will have the run go on by then.
   point.stays = {vouched_step_};
@@ -527,7 +532,14 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
   if (saving_ != nullptr && saving_->saver->done()) {
     if (absl::Status status = FinishSave(); !status.ok()) return status;
   }
+  stops_ = report.asked == Asked::kStop;
   return SaveAndEvaluate(step, report.asked <= Asked::kProbe);
+}
+
+bool RankTrainer::EvaluationIsDue(int64_t step) const {
+  const int64_t every = options_.watching.eval_every;
+  return every > 0 && step > 0 && step % every == 0 && step < options_.training.steps &&
+         evaluated_step_ < step;
 }
 
 absl::Status RankTrainer::SaveAndEvaluate(int64_t step, bool evaluates) {
@@ -535,11 +547,7 @@ absl::Status RankTrainer::SaveAndEvaluate(int64_t step, bool evaluates) {
       step % options_.saving.every == 0 && saved_step_ < step) {
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
-  if (evaluates && options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
-      step < options_.training.steps && evaluated_step_ < step) {
-    return Evaluate(step);
-  }
-  return absl::OkStatus();
+  return evaluates && EvaluationIsDue(step) ? Evaluate(step) : absl::OkStatus();
 }
 
 absl::Status RankTrainer::Evaluate(int64_t step) {

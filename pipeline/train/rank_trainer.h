@@ -138,6 +138,8 @@ class RankTrainer {
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
   // What is to be done after `step` and has not been done.
   absl::Status SaveAndEvaluate(int64_t step, bool evaluates);
+  // Whether --eval-every asks for an evaluation after `step` that nobody has made.
+  bool EvaluationIsDue(int64_t step) const;
   // Shows a step that ranks which are gone have taken but not shown.
   void ShowBroughtStep();
   Asked AskedNow() const;
@@ -191,6 +193,7 @@ class RankTrainer {
   bool torn_ = false;        // the state is between two steps
   int64_t shown_step_ = -1;
   int64_t evaluated_step_;    // the last one after which the run was evaluated
+  bool stops_ = false;        // after the last step, so that an evaluation is left for later
   int64_t vouched_step_ = 0;  // the last one for which audits vouch
   LyingRank lie_;
 };

@@ -215,6 +215,7 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
   request.state = Describe(plan, options, data, point.step);
   request.state.base = base;
   request.state.base_hash = point.base_hash;
+  request.state.evaluation_due = point.evaluation_due;
   request.files = *std::move(files);
   request.timeout = options.watching.timeout;
   HostReader reader(&state.device(), state.stream());

@@ -31,6 +31,7 @@ struct SavePoint {
   int64_t step = 0;
   std::string base_hash = {};       // base_hash.h: of what an adapter is for, which is not written
   std::vector<int64_t> stays = {};  // as SaveRequest's
+  bool evaluation_due = false;      // as RunState's
 };
 
 // Writes weights and optimizer state of all ranks at `point` below options.saving.directory, as

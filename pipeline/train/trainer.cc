@@ -100,7 +100,11 @@ class Run {
       options_.saving.init = first_init_;
       if (absl::Status status = OpenResume(); !status.ok()) return status;
     }
-    if (*restarts) regrouping.held->history.saved = context_.last.step;
+    RunHistory& history = regrouping.held->history;
+    if (*restarts) history.saved = context_.last.step;
+    // What no process has seen, the checkpoint says.
+    if (history.steps.empty())
+      history.evaluated = std::max(history.evaluated, context_.history.evaluated);
     if (regrouping.held->state.get() == &state) {
       regrouping.held->whole = regrouping.held->has_mirror = false;
       regrouping.held->has_next_gradients = false;
@@ -271,6 +275,7 @@ class Run {
     if (options_.saving.init.empty()) options_.saving.init = resume_.checkpoint->state.base;
     context_.base_hash = resume_.checkpoint->state.base_hash;
     context_.last.step = context_.vouched_step = resume_.step;
+    context_.history.evaluated = resume_.checkpoint->state.evaluation_due ? -1 : resume_.step;
     context_.resumed = {
         .step = resume_.step, .steps = options_.training.steps, .differences = resume_.differences};
     return absl::OkStatus();

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/model_config.h"
@@ -108,6 +110,61 @@ TEST_P(Resume, EndsWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Handovers, Resume, testing::ValuesIn(Handovers()), [](const auto& run) {
   return run.param.before.Name() + "_then_" + run.param.after.Name();
 });
+
+// Trains until the end, or one step after `stop_after`; adds each evaluation, step and loss.
+void TrainEvaluated(const TrainOptions& options, int64_t stop_after,
+                    std::vector<std::pair<int64_t, double>>* evaluations) {
+  const RunPlan plan = MakePlan({.ranks = 2});
+  const HashedData data(plan.request.spec, plan.request.batch.seq, plan.request.documents);
+  std::atomic<bool> stop{false};
+  TrainEvents events;
+  events.on_step = [&](const StepMetrics& metrics) { stop = metrics.step == stop_after; };
+  events.on_evaluation = [&](const Evaluation& evaluation) {
+    evaluations->emplace_back(evaluation.step, evaluation.loss);
+  };
+  const absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, events, &stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.interrupted, stop_after > 0);
+}
+
+// Whoever stops a run does not wait for the evaluation of its last step, which the next one makes.
+TEST_F(CheckpointTest, AStoppedRunAndTheNextHaveEachEvaluationOnce) {
+  TrainOptions options = SmallOptions(8);
+  options.watching.eval_every = 2;
+  std::vector<std::pair<int64_t, double>> whole;
+  TrainEvaluated(options, -1, &whole);
+  ASSERT_EQ(whole.size(), 4U);
+  options.saving.directory = directory_.string();
+  for (const int64_t save_every : {0, 2}) {
+    options.saving.every = save_every;  // with 2, the last step is saved as any other
+    for (const int64_t stop_after : {1, 2, 3}) {
+      fs::remove_all(directory_);
+      options.saving.resume = "";
+      std::vector<std::pair<int64_t, double>> parts;
+      TrainEvaluated(options, stop_after, &parts);
+      EXPECT_EQ(parts.size(), stop_after == 1 ? 0U : 1U);
+      options.saving.resume = directory_.string();
+      TrainEvaluated(options, stop_after + 2, &parts);
+      TrainEvaluated(options, -1, &parts);
+      EXPECT_EQ(parts, whole) << save_every << " " << stop_after;
+    }
+  }
+}
+
+// A run that has ended has made its last evaluation.
+TEST_F(CheckpointTest, ARunThatIsMadeLongerDoesNotEvaluateAgain) {
+  TrainOptions options = SmallOptions(2);
+  options.watching.eval_every = 2;
+  options.saving.directory = directory_.string();
+  std::vector<std::pair<int64_t, double>> evaluations;
+  TrainEvaluated(options, -1, &evaluations);
+  options.training.steps = 4;
+  options.training.given.steps = 4;
+  options.saving.resume = directory_.string();
+  TrainEvaluated(options, -1, &evaluations);
+  ASSERT_EQ(evaluations.size(), 2U);
+  EXPECT_EQ(evaluations[1].first, 4);
+}
 
 TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
   TrainOptions first = SmallOptions(1);

@@ -100,6 +100,7 @@ StateFile ReadFields(const Json& json) {
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
   state.arithmetic = json.value("arithmetic", "");
+  state.evaluation_due = json.value("evaluation_due", false);
   state.more = JsonText(json.at("more"));
   for (const auto& [name, record] : json.at("files").items()) {
     file.files[name] = {record.at("bytes").get<uint64_t>(),
@@ -218,10 +219,12 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                       {"data_path", state.data_path},
                       {"data_fingerprint", state.data_fingerprint},
                       {"arithmetic", state.arithmetic},
+                      {"evaluation_due", state.evaluation_due},
                       {"more", OrderedJson(*more)},
                       {"files", FilesToJson(files)},
                       {"checksum", Zeros()}};
   if (state.head_rows == 0) json.erase("head_rows");  // files are as before there was a choice
+  if (!state.evaluation_due) json.erase("evaluation_due");
   return Sign(Dump(json));
 }
 

@@ -39,6 +39,8 @@ struct RunState {
   std::string data_fingerprint;  // Dataset::fingerprint()
   // What computed the run and so decides its bits, in words; empty: an older checkpoint's.
   std::string arithmetic;
+  // The run was stopped after this step, before the evaluation that it would have made there.
+  bool evaluation_due = false;
   // A JSON object, nested less than JsonLimits says; kept but for its layout and the order of its
   // fields.
   std::string more = "{}";
