@@ -135,6 +135,16 @@ class Tensorboard(unittest.TestCase):
                 numbers.append((event[2][0], {value[1][0].decode(): value[2][0] for value in values}))
         return start[2][0], numbers, pictures
 
+    def shown(self, board):
+        """(tag, step) of each point and picture that the files of a folder leave to be shown, in the order of their names: where a
+        run begins, what was there of its first step and of later ones goes."""
+        found = []
+        for path in sorted((self.folder / board).iterdir()):
+            begin, numbers, pictures = self.events(path)
+            found = [(tag, step) for tag, step in found if step < begin]
+            found += [(tag, step) for step, tags in pictures + numbers for tag in tags]
+        return found
+
     def check(self, numbers, printed):
         """`printed`: the lines of --json from the same step on."""
         lines = [json.loads(line) for line in printed.splitlines()]
@@ -170,6 +180,19 @@ class Tensorboard(unittest.TestCase):
         self.assertEqual([step for step, _ in pictures], [4] if shutil.which('rsvg-convert') else [])
         self.check(numbers, printed)
         self.assertEqual([step for step, _ in numbers], [5, 6, 6, 7, 7])
+
+    def test_has_each_point_once_when_a_finished_run_is_resumed(self):
+        first = self.train('--data', 'text', *RUN, '--save', 'out', '--tensorboard', 'board', '--json')
+        for _ in range(2):
+            self.train('--resume', 'out', '--json')
+        self.assertEqual(len(list((self.folder / 'board').iterdir())), 3)
+        found = self.shown('board')
+        self.assertEqual(len(found), len(set(found)), found)
+        steps = [json.loads(line)['step'] for line in first.splitlines() if '"loss"' in line]
+        self.assertEqual([step for tag, step in found if tag == 'loss'], steps)
+        self.assertEqual([step for tag, step in found if tag == 'eval_loss'], [6])
+        pictures = [step for tag, step in found if tag == 'timetable']
+        self.assertEqual(pictures, [0, 6] if shutil.which('rsvg-convert') else [])
 
     @unittest.skipUnless(shutil.which('rsvg-convert'), 'rsvg-convert is not there')
     def test_has_the_timetable_as_a_picture(self):

@@ -4,12 +4,18 @@
 #include <isa-l/crc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <optional>
+#include <system_error>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -20,6 +26,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr absl::string_view kNameBegins = "events.out.tfevents.";
 
 // Fields of event.proto and summary.proto, and the wire types of protocol buffers.
 enum EventField : uint32_t {
@@ -108,11 +116,104 @@ absl::StatusOr<PngHeader> HeaderOf(const std::string& png) {
       absl::StrCat("a PNG has colour type ", colours, ", which its format does not know"));
 }
 
+// The names of the event files of a directory, in the order in which TensorBoard reads them.
+std::vector<std::string> EventFiles(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (absl::StartsWith(name, kNameBegins)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int64_t SecondsAfter(const std::vector<std::string>& names) {
+  constexpr size_t kDigits = 10;  // of the time, until the year 2286
+  int64_t seconds = absl::ToUnixSeconds(absl::Now()), found = 0;
+  for (const absl::string_view name : names) {
+    if (absl::SimpleAtoi(name.substr(kNameBegins.size(), kDigits), &found))
+      seconds = std::max(seconds, found + 1);
+  }
+  return seconds;
+}
+
+// The next record of a TFRecord file; nullopt where there is none, or it is not whole.
+std::optional<std::string> NextRecord(std::istream* file, int64_t most) {
+  std::string length(sizeof(uint64_t), '\0');
+  uint32_t checksum = 0;
+  const auto matches = [&](const std::string& bytes) {
+    return file->read(reinterpret_cast<char*>(&checksum), sizeof(checksum)) &&
+           checksum == MaskedChecksum(bytes);
+  };
+  uint64_t size = 0;
+  if (!file->read(length.data(), sizeof(size)) || !matches(length)) return std::nullopt;
+  std::memcpy(&size, length.data(), sizeof(size));
+  if (size > static_cast<uint64_t>(most)) return std::nullopt;
+  std::string record(size, '\0');
+  if (!file->read(record.data(), static_cast<std::streamsize>(size)) || !matches(record))
+    return std::nullopt;
+  return record;
+}
+
+struct WireField {
+  uint64_t number = 0;
+  uint64_t value = 0;            // of a varint
+  absl::string_view bytes = {};  // of the other types
+};
+
+// Removes a varint from the front.
+std::optional<uint64_t> TakeVarint(absl::string_view* bytes) {
+  uint64_t value = 0;
+  for (uint32_t shift = 0; shift < 64 && !bytes->empty(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes->front());
+    bytes->remove_prefix(1);
+    value |= static_cast<uint64_t>(byte & 0x7fU) << shift;
+    if (byte < 0x80U) return value;
+  }
+  return std::nullopt;
+}
+
+// The fields of a message of protocol buffers, up to what is none.
+std::vector<WireField> FieldsOf(absl::string_view message) {
+  std::vector<WireField> fields;
+  while (const std::optional<uint64_t> key = TakeVarint(&message)) {
+    const uint64_t type = *key & 7U;
+    WireField field{.number = *key >> 3U};
+    std::optional<uint64_t> size = 0;
+    if (type == kVarint) {
+      const std::optional<uint64_t> value = TakeVarint(&message);
+      if (!value.has_value()) break;
+      field.value = *value;
+    } else {
+      size = type == kBytes     ? TakeVarint(&message)
+             : type == kFixed64 ? std::make_optional<uint64_t>(8)
+             : type == kFixed32 ? std::make_optional<uint64_t>(4)
+                                : std::nullopt;
+    }
+    if (!size.has_value() || *size > message.size()) break;
+    field.bytes = message.substr(0, *size);
+    message.remove_prefix(*size);
+    fields.push_back(field);
+  }
+  return fields;
+}
+
+// The last field of that number, as its format says; an empty one where there is none.
+WireField FieldOf(absl::string_view message, uint64_t number) {
+  WireField found;
+  for (const WireField& field : FieldsOf(message)) {
+    if (field.number == number) found = field;
+  }
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& directory) {
-  const std::string name = absl::StrCat("events.out.tfevents.", absl::ToUnixSeconds(absl::Now()),
-                                        ".", HostName(), ".", getpid(), ".");
+  const std::string name = absl::StrCat(kNameBegins, SecondsAfter(EventFiles(directory)), ".",
+                                        HostName(), ".", getpid(), ".");
   for (int number = 0;; ++number) {
     const std::string path =
         (std::filesystem::path(directory) / absl::StrCat(name, number)).string();
@@ -172,6 +273,30 @@ absl::Status EventFile::AddRecord(const std::string& event) {
   record += event;
   PutFixed(MaskedChecksum(event), &record);
   return WriteAll(fd_, record, path_);
+}
+
+std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step) {
+  std::map<std::string, std::string> shown;
+  for (const std::string& name : EventFiles(directory)) {
+    const std::filesystem::path path = std::filesystem::path(directory) / name;
+    std::error_code error;
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+    std::ifstream file(path, std::ios::binary);
+    while (const std::optional<std::string> event =
+               error ? std::nullopt : NextRecord(&file, bytes)) {
+      const auto at = static_cast<int64_t>(FieldOf(*event, kStep).value);
+      const bool starts = FieldOf(FieldOf(*event, kSession).bytes, kStatus).value == kStarted;
+      if (starts && at <= step) shown.clear();
+      if (at != step) continue;
+      for (const WireField& value : FieldsOf(FieldOf(*event, kSummary).bytes)) {
+        if (value.number != kValue) continue;
+        const absl::string_view image = FieldOf(value.bytes, kImage).bytes;
+        shown[std::string(FieldOf(value.bytes, kTag).bytes)] =
+            std::string(FieldOf(image, kEncodedImage).bytes);
+      }
+    }
+  }
+  return shown;
 }
 
 }  // namespace sluice

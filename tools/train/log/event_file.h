@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_LOG_EVENT_FILE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +21,9 @@ using Scalar = std::pair<std::string, double>;
 // All that is added is in the file when the call returns. Errors are FileError's.
 class EventFile {
  public:
-  // A new file, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER, in a directory that is there.
+  // A new file, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER, in a directory that is there. Its
+  // SECONDS are more than those of the files that are there, so that readers, which go by the names,
+  // read it after them.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory);
   ~EventFile();
   EventFile(const EventFile&) = delete;
@@ -40,6 +43,10 @@ class EventFile {
   const std::string path_;
   const int fd_;
 };
+
+// What the event files of `directory` show of `step`: [tag] the bytes of its PNG file, none where it
+// is a number. A file that is damaged or cut off is read as far as it is whole.
+std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step);
 
 }  // namespace sluice
 

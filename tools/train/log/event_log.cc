@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ class EventLog : public MetricsLog {
         notice_(std::move(notice)) {}
 
   absl::Status Begin(const RunPlan& plan, const StageCosts& costs, int64_t step) override {
+    // Another process may have shown it, or this one, before its group of ranks ended.
+    begun_ = step;
+    shown_ = ShownAt(directory_, step);
     absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(directory_);
     if (!file.ok()) return file.status();
     file_ = *std::move(file);
@@ -36,6 +40,7 @@ class EventLog : public MetricsLog {
   }
 
   absl::Status Step(const StepMetrics& m) override {
+    if (IsShown(m.step, "loss")) return absl::OkStatus();
     std::vector<Scalar> scalars;
     const LogRecord record = StepRecord(m, {});
     for (const auto& [name, value] : record.items()) {
@@ -48,19 +53,32 @@ class EventLog : public MetricsLog {
   }
 
   absl::Status Evaluated(const Evaluation& evaluation) override {
+    if (IsShown(evaluation.step, kEvalLoss)) return absl::OkStatus();
     return file_->AddScalars(evaluation.step,
-                             {{"eval_loss", evaluation.loss}, {"accuracy", evaluation.accuracy}});
+                             {{kEvalLoss, evaluation.loss}, {"accuracy", evaluation.accuracy}});
   }
 
  private:
+  static constexpr char kEvalLoss[] = "eval_loss";
+  static constexpr char kTimetable[] = "timetable";
+
+  bool IsShown(int64_t step, const std::string& tag) const {
+    return step == begun_ && shown_.count(tag) != 0;
+  }
+
   absl::Status AddTimetable(const RunPlan& plan, const StageCosts& costs, int64_t step) {
     const absl::StatusOr<std::string> svg = DrawTimetable(plan, costs);
     if (!svg.ok()) return WithoutTimetable(svg.status());
-    // A group of ranks that goes on with the plan of the last one has its image, or can have none.
-    if (*svg == std::exchange(tried_, *svg)) return absl::OkStatus();
+    // A group of ranks that goes on with the plan of the last one has its image, or can have none,
+    // unless it goes on from before.
+    if (*svg == tried_ && tried_step_ <= step) return absl::OkStatus();
+    tried_ = *svg;
+    tried_step_ = step;
     const absl::StatusOr<std::string> png = SvgToPng(*svg, patience_);
     if (!png.ok()) return WithoutTimetable(png.status());
-    return file_->AddPng(step, "timetable", *png);
+    // The one of another plan, which has not taken a step, is replaced by it.
+    if (IsShown(step, kTimetable) && shown_[kTimetable] == *png) return absl::OkStatus();
+    return file_->AddPng(step, kTimetable, *png);
   }
 
   absl::Status WithoutTimetable(const absl::Status& why) {
@@ -77,8 +95,11 @@ class EventLog : public MetricsLog {
   const std::string directory_;
   const absl::Duration patience_;
   const std::function<void(const std::string&)> notice_;
-  std::string tried_;  // the SVG of the last image
-  bool told_ = false;  // that there is none
+  std::string tried_;                         // the SVG of the last image
+  int64_t tried_step_ = 0;                    // its step
+  bool told_ = false;                         // that there is none
+  int64_t begun_ = 0;                         // where Begin was called last
+  std::map<std::string, std::string> shown_;  // ShownAt(directory_, begun_), before
   std::unique_ptr<EventFile> file_;
 };
 
