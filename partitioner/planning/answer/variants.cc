@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kMoreMemory = 10'000'000'000;
+constexpr int64_t kMoreMemory = int64_t{10} << 30;
 constexpr double kMoreBandwidth = 2;
 constexpr size_t kMostPoints = 20;
 constexpr double kSmaller = 0.98;
@@ -138,7 +138,7 @@ std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& 
     variants.push_back(Describe(what, replan.With(what, change)));
   };
   if (best.machines.limits_memory()) {
-    add("10 GB more memory per device", AddMemory);
+    add("10 GiB more memory per device", AddMemory);
     add("unlimited memory", [](Machines* machines) { machines->SetMemory(std::nullopt); });
   }
   add("twice the bandwidth", DoubleBandwidth);

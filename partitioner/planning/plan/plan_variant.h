@@ -10,7 +10,7 @@ namespace sluice {
 
 // A plan for other circumstances, or why there is none.
 struct PlanVariant {
-  std::string what;         // "10 GB more memory per device"
+  std::string what;         // "10 GiB more memory per device"
   std::string description;  // "zbv, 2 chunks; pipeline 4, 16 micro-batches of 1"
   int64_t bytes = 0;        // of the fullest device
   // Of the objective, and of a step; 0 where there is no plan.

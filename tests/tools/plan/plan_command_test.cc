@@ -900,7 +900,7 @@ TEST_F(PlanCommand, SaysWhatMoreAndFewerWouldChange) {
     EXPECT_LE(variant["step_seconds"].get<double>(), seconds * 1.003) << variant;
   }
   EXPECT_EQ(whats, (std::set<std::string>{"1 more device", "1 fewer device",
-                                          "10 GB more memory per device", "unlimited memory",
+                                          "10 GiB more memory per device", "unlimited memory",
                                           "twice the bandwidth"}));
   ASSERT_GE(plan["pareto"].size(), 2u);
   for (size_t i = 1; i < plan["pareto"].size(); ++i) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/planning/answer/answer.h"
+#include "tools/plan/plan_table.h"
 
 namespace sluice {
 namespace {
@@ -193,6 +194,32 @@ TEST(AnswerQuestion, ProgressNamesTheVariant) {
   std::vector<std::string> expected = {""};
   for (const PlanVariant& variant : *answer->variants.what_if) expected.push_back(variant.what);
   EXPECT_EQ(shown, expected);
+}
+
+TEST(FormatPlanTable, WhatAVariantIsBeginsBelowARowThatLeavesNoRoom) {
+  PlanFlags flags = FlagsFor("gpt2", "h200");
+  flags.schedule = "1f1b";
+  flags.micro_batch_size = "1";
+  flags.global_batch = 8;
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  absl::StatusOr<PlanAnswer> answer = AnswerQuestion(*question, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  PlanVariant more, fewer;
+  more.what = "10 GiB more memory per device";
+  more.description = "zbv, 2 chunks; pipeline 5, 32 micro-batches of 2";
+  more.seconds = answer->plan.objective_seconds();
+  more.bytes = int64_t{11} << 30;
+  fewer.what = "1 fewer device";
+  fewer.why = "no plan fits into the memory of the devices that are left";
+  answer->variants.what_if = {more, fewer};
+  const std::string narrow = FormatPlanTable(*answer, 80, /*colour=*/false);
+  EXPECT_THAT(narrow, HasSubstr("+0.0 %   11.0 GiB\n        " + more.description + "\n"));
+  EXPECT_THAT(narrow,
+              HasSubstr("    1 fewer device                 no plan fits into the memory of "
+                        "the devices\n                                   that are left\n"));
+  const std::string wide = FormatPlanTable(*answer, 120, /*colour=*/false);
+  EXPECT_THAT(wide, HasSubstr("+0.0 %   11.0 GiB  " + more.description + "\n"));
 }
 
 }  // namespace
