@@ -1,12 +1,11 @@
 // The reader behind `train --resume` and `sample --load`.
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "fuzz_folder.h"
 #include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
@@ -21,28 +20,18 @@ namespace {
 constexpr char kApart[] = "\n====\n";
 constexpr uint64_t kMostElements = 1 << 16;  // of a tensor, so that an input takes milliseconds
 
-// A folder of one step, which nothing else lies beside.
-std::string MakeFolder() {
-  std::string above = (std::filesystem::temp_directory_path() / "sluice-fuzz-XXXXXX").string();
-  Require(mkdtemp(above.data()) != nullptr, "there is a folder to write to");
-  std::string folder = above + "/" + StepFolderName(1);
-  std::filesystem::create_directory(folder);
-  return folder;
-}
-
+// The folder of one step, which nothing else lies beside.
 class Folder {
  public:
-  ~Folder() { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
+  Folder() { std::filesystem::create_directory(path_); }
   const std::string& path() const { return path_; }
   void Write(const std::string& name, const std::string& bytes) const {
-    const std::string file = path_ + "/" + name;
-    // A new file is many times faster than one that is truncated and written again.
-    std::filesystem::remove(file);
-    std::ofstream(file, std::ios::binary) << bytes;
+    above_.Write(StepFolderName(1) + "/" + name, bytes);
   }
 
  private:
-  const std::string path_ = MakeFolder();
+  const FuzzFolder above_;
+  const std::string path_ = above_.path() + "/" + StepFolderName(1);
 };
 
 // A file of tensors whose header ends with the last brace; its length comes first.

@@ -75,6 +75,8 @@ TEST(FuzzCorpus, ChatTemplateKeepsItsPromises) {
   EXPECT_GE(Replay("chat_template", TryChatTemplate), 10);
 }
 
+TEST(FuzzCorpus, EventFileKeepsItsPromises) { EXPECT_GE(Replay("event_file", TryEventFile), 6); }
+
 TEST(FuzzCorpus, GreetingKeepsItsPromises) { EXPECT_GE(Replay("greeting", TryGreeting), 12); }
 
 }  // namespace

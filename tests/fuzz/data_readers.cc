@@ -1,8 +1,5 @@
 // The readers of data, behind `--data`, `--chat-template` and `tokenize`.
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "fuzz_folder.h"
 #include "models/data/corpora/token_file.h"
 #include "models/data/documents/chat_template.h"
 #include "models/data/documents/json_lines.h"
@@ -23,23 +21,6 @@ namespace {
 
 constexpr int32_t kVocabulary = 50257;
 constexpr int64_t kSeq = 16;
-
-class Folder {
- public:
-  Folder() { Require(mkdtemp(path_.data()) != nullptr, "there is a folder to write to"); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  // Writes a new file there, and returns its path.
-  std::string Write(const std::string& name, absl::string_view bytes) const {
-    std::string file = path_ + "/" + name;
-    std::filesystem::remove(file);
-    std::ofstream(file, std::ios::binary) << bytes;
-    return file;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "sluice-fuzz-XXXXXX").string();
-};
 
 void RequireNamedRefusal(const absl::Status& error, const std::string& folder) {
   Require(absl::IsInvalidArgument(error) || absl::IsDataLoss(error), "bad input is named so");
@@ -78,7 +59,7 @@ std::unique_ptr<const Tokenizer> SmallTokenizer() {
 }  // namespace
 
 void TryJsonLines(absl::string_view text) {
-  static const Folder folder;
+  static const FuzzFolder folder;
   static const std::unique_ptr<const Tokenizer> tokenizer = SmallTokenizer();
   TextFormat format = {.tokenizer = tokenizer.get(), .end = "."};
   format.render_chat = [](const Conversation& conversation, LossOn) {
@@ -102,7 +83,7 @@ void TryJsonLines(absl::string_view text) {
 }
 
 void TryTokenFile(absl::string_view text) {
-  static const Folder folder;
+  static const FuzzFolder folder;
   const std::string path = folder.Write("input.bin", text);
   const auto file = OpenTokenFile(path, kVocabulary);
   if (!file.ok()) return RequireNamedRefusal(file.status(), folder.path());
@@ -110,7 +91,7 @@ void TryTokenFile(absl::string_view text) {
 }
 
 void TryMegatronIndex(absl::string_view text) {
-  static const Folder folder;
+  static const FuzzFolder folder;
   // Some tokens of 0, in as many bytes as small indices ask for.
   for (const size_t bytes : {size_t{0}, size_t{12}, size_t{64}}) {
     folder.Write("input.idx", text);

@@ -1,13 +1,11 @@
 // The reader of an index of shards, behind `train --init FOLDER` and `sample --load FOLDER`.
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "fuzz_folder.h"
 #include "models/files/shards.h"
 #include "promises.h"
 #include "readers.h"
@@ -25,23 +23,12 @@ std::string ShardOf(const std::string& name) {
   return bytes + header + std::string(8, '\1');
 }
 
-class Folder {
+class Folder : public FuzzFolder {
  public:
   Folder() {
-    Require(mkdtemp(path_.data()) != nullptr, "there is a folder to write to");
     Write(ShardName(1, 2), ShardOf("a"));
     Write(ShardName(2, 2), ShardOf("b"));
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  void Write(const std::string& name, absl::string_view bytes) const {
-    const std::string file = path_ + "/" + name;
-    std::filesystem::remove(file);
-    std::ofstream(file, std::ios::binary) << bytes;
-  }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "sluice-fuzz-XXXXXX").string();
 };
 
 void RequireSameAgain(absl::string_view text) {

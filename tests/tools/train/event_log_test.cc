@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -138,6 +139,12 @@ TEST_F(EventLogTest, DamagedFilesAreReadAsFarAsTheyAreWhole) {
     ShownAt(directory_, 3);
   }
   EXPECT_THAT(ShownAt(directory_ + "/none", 3), IsEmpty());
+}
+
+TEST_F(EventLogTest, WhatIsNoFileIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo((directory_ + "/events.out.tfevents.1.pipe").c_str(), 0600), 0);
+  std::filesystem::create_directory(directory_ + "/events.out.tfevents.2.folder");
+  EXPECT_THAT(ShownAt(directory_, 3), IsEmpty());
 }
 
 TEST_F(EventLogTest, APictureIsShownWithItsBytes) {

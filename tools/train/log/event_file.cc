@@ -266,13 +266,17 @@ absl::Status EventFile::AddPng(int64_t step, const std::string& tag, const std::
 }
 
 absl::Status EventFile::AddRecord(const std::string& event) {
+  return WriteAll(fd_, EventRecord(event), path_);
+}
+
+std::string EventRecord(const std::string& event) {
   std::string length, record;
   PutFixed(static_cast<uint64_t>(event.size()), &length);
   record = length;
   PutFixed(MaskedChecksum(length), &record);
   record += event;
   PutFixed(MaskedChecksum(event), &record);
-  return WriteAll(fd_, record, path_);
+  return record;
 }
 
 std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step) {
@@ -280,10 +284,12 @@ std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t
   for (const std::string& name : EventFiles(directory)) {
     const std::filesystem::path path = std::filesystem::path(directory) / name;
     std::error_code error;
+    // To open a named pipe would wait for whoever writes into it.
+    if (!std::filesystem::is_regular_file(path, error)) continue;
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+    if (error) continue;
     std::ifstream file(path, std::ios::binary);
-    while (const std::optional<std::string> event =
-               error ? std::nullopt : NextRecord(&file, bytes)) {
+    while (const std::optional<std::string> event = NextRecord(&file, bytes)) {
       const auto at = static_cast<int64_t>(FieldOf(*event, kStep).value);
       const bool starts = FieldOf(FieldOf(*event, kSession).bytes, kStatus).value == kStarted;
       if (starts && at <= step) shown.clear();

@@ -44,6 +44,9 @@ class EventFile {
   const int fd_;
 };
 
+// A TFRecord of the bytes of one `Event`: their number, and a checksum of either.
+std::string EventRecord(const std::string& event);
+
 // What the event files of `directory` show of `step`: [tag] the bytes of its PNG file, none where it
 // is a number. A file that is damaged or cut off is read as far as it is whole.
 std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step);
