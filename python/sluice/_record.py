@@ -67,6 +67,8 @@ class Stage(Record):
         send_bytes: to the next stage, per micro-batch.
         peak_bytes: of its rank, with all stages that it holds.
         recompute: "none", "selective" or "full".
+        device, first_device, last_device: only for a cluster of different devices: the kind that its
+            rank holds, and which of the cluster's these are, both inclusive.
     """
 
     stage: int
@@ -83,6 +85,9 @@ class Stage(Record):
     peak_bytes: float
     in_flight: int
     recompute: str
+    device: str
+    first_device: int
+    last_device: int
 
 
 class CatalogueEntry(Record):

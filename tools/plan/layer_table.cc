@@ -245,6 +245,8 @@ class LayerTable {
     if (plan_.tied_exchange_seconds() > 0) Fact("tied", TiedExchange());
     if (context_.audit_every > 0) Fact("audits", Audits());
     Fact("bottleneck", Bottleneck());
+    if (const std::string devices = RankDevicesOf(context_); !devices.empty())
+      out_ += WrappedBehind(absl::StrCat("  ", Paint("2", "devices    ")), devices, columns_);
     if (answer_.machines.memory_limit) {
       Fact("memory",
            FormatBytes(static_cast<double>(*answer_.machines.memory_limit)) + " per device");

@@ -21,6 +21,7 @@
 #include "tools/plan/plan_question.h"
 #include "tools/plan/plan_table.h"
 #include "tools/plan/progress_line.h"
+#include "tools/plan/table_text.h"
 #include "tools/terminal.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/settings/settings_flags.h"
@@ -89,6 +90,11 @@ void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
                            " processes: ", answer.context.data_parallel,
                            answer.context.data_parallel == 1 ? " replica" : " replicas",
                            " of the pipeline"));
+  if (const std::string devices = RankDevicesOf(answer.context); !devices.empty()) {
+    PrintNotice(
+        absl::StrCat("note: the devices differ; place the pipeline's ranks as the plan has ",
+                     "them: ", devices, " (numbers in the cluster's file)"));
+  }
   const bool megatron = trainer == Trainer::kMegatron;
   if (megatron && answer.context.tensor_parallel > 1) {
     PrintNotice(

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "models/spec/units.h"
 #include "tools/plan/graph_table.h"
 #include "tools/plan/layer_table.h"
@@ -14,15 +13,6 @@
 
 namespace sluice {
 namespace {
-
-// `row` and `text`, which begins below the row where behind it there is room for a word or two only.
-std::string WithText(std::string row, const std::string& text, int columns) {
-  const size_t most = static_cast<size_t>(columns), behind = TextColumns(row);
-  if (behind + TextColumns(text) <= most || behind <= most / 2)
-    return WrappedBehind(row, text, columns);
-  absl::StripTrailingAsciiWhitespace(&row);
-  return row + "\n" + WrappedBehind("        ", text, columns);
-}
 
 // The times and memory of the `variants` of `plan`, under `title`; empty without variants.
 std::string FormatVariants(const char* title, const std::vector<PlanVariant>& variants,
@@ -38,7 +28,7 @@ std::string FormatVariants(const char* title, const std::vector<PlanVariant>& va
       line += fmt::format("{} {:>+7.1f} %  {:>9}  ", AlignRight(FormatSeconds(variant.seconds), 10),
                           100 * change, FormatBytes(static_cast<double>(variant.bytes)));
     }
-    out += WithText(line, variant.why.empty() ? variant.description : variant.why, columns);
+    out += RowWithText(line, variant.why.empty() ? variant.description : variant.why, columns);
   }
   return out;
 }

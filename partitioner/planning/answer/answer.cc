@@ -15,6 +15,7 @@
 #include "partitioner/planning/graph/graph_bottleneck.h"
 #include "partitioner/planning/graph/graph_step.h"
 #include "partitioner/planning/race/joint_plan.h"
+#include "partitioner/planning/sources/cluster_prices.h"
 #include "partitioner/planning/sources/source.h"
 
 namespace sluice {
@@ -108,6 +109,18 @@ double PeakFlops(const PlanQuestion& question, DType dtype, const PlanSetting& s
   return sum;
 }
 
+// PlanContext::rank_devices.
+std::vector<RankDevices> DevicesOf(const PlanQuestion& question, const PlanSetting& setting) {
+  std::vector<RankDevices> devices;
+  if (setting.rank_devices.empty()) return devices;
+  const int shared = setting.data * setting.tensor;
+  for (const int group : GroupsOf(*question.cluster, setting)) {
+    const int first = group * shared;
+    devices.push_back({question.cluster->device(first).name, first, first + shared - 1});
+  }
+  return devices;
+}
+
 PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
                       const JointPlan& best) {
   PlanContext context;
@@ -124,6 +137,7 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.attention = source.attention;
   context.data_parallel = best.setting.data;
   context.tensor_parallel = best.setting.tensor;
+  context.rank_devices = DevicesOf(question, best.setting);
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;
   context.optimizer = question.optimizer;
   context.overlap_sync = question.overlap_sync;

@@ -27,6 +27,12 @@ Json StageJson(const Plan& plan, const PlanContext& context, size_t s) {
   Json json;
   json["stage"] = s;
   json["rank"] = stage.rank;
+  if (!context.rank_devices.empty()) {
+    const RankDevices& devices = context.rank_devices[stage.rank];
+    json["device"] = devices.kind;
+    json["first_device"] = devices.first;
+    json["last_device"] = devices.last;
+  }
   json["first_layer"] = context.one_order ? Json(stage.layers.front()) : Json();
   json["last_layer"] = context.one_order ? Json(stage.layers.back()) : Json();
   json["layer_names"] = std::move(names);

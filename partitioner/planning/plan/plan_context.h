@@ -15,6 +15,12 @@
 
 namespace sluice {
 
+// What a rank holds of a cluster: devices of one kind that follow one another.
+struct RankDevices {
+  std::string kind;         // "h100"
+  int first = 0, last = 0;  // numbers in the order of the cluster's file; both inclusive
+};
+
 // What a plan was made for, beside what the planner knows.
 struct PlanContext {
   std::string model;
@@ -32,6 +38,7 @@ struct PlanContext {
   CudaAttention attention = CudaAttention::kSluice;  // of GPUs
   int data_parallel = 1;                             // replicas of the pipeline
   int tensor_parallel = 1;                           // devices that share each stage
+  std::vector<RankDevices> rank_devices;             // [rank] where devices differ; else empty
   bool sequence_parallel = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   bool overlap_sync = false;  // whether replicas sum gradients while the last backward runs

@@ -22,9 +22,12 @@ struct PlanSetting {
   int micro_batches = 1;            // per step, of each replica
   std::optional<Recompute> policy;  // of all stages; nullopt: each has the one that suits it
   std::vector<int> rank_devices;    // [rank] which kind of device, where kinds differ; else empty
+  std::vector<std::string> kinds;   // [kind] its name, where kinds differ and it is to be said
 
   bool operator==(const PlanSetting&) const = default;
-  std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"
+  // "data 2 x pipeline 4, 16 micro-batches of 1"; where kinds differ, along the pipeline:
+  // "pipeline 4 (3 h100, 1 a100), 16 micro-batches of 1".
+  std::string Describe() const;
 };
 
 // The request of one setting on its own: `common` with its devices, micro-batches and machines.

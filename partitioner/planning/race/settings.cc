@@ -158,6 +158,7 @@ absl::StatusOr<std::vector<PlanSetting>> SettingsOf(const PlanQuestion& question
       for (const std::optional<Recompute>& policy : PoliciesOf(question)) {
         settings.push_back(setting);
         settings.back().rank_devices = order;
+        if (!order.empty()) settings.back().kinds = source.kind_names;
         settings.back().policy = policy;
       }
     }

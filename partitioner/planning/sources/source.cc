@@ -39,6 +39,7 @@ void TakeCluster(const PlanQuestion& question, const DecoderConfig& config, Plan
   source->most_tensor =
       alike ? std::min(question.devices, kDevicesPerNode) : cluster.devices_per_node;
   source->kinds = cluster.counts;
+  for (const DeviceSpec& kind : cluster.devices) source->kind_names.push_back(kind.name);
   source->price =
       ClusterPrices(config, question, source->dtype, source->batch.seq, std::move(cluster));
 }

@@ -44,6 +44,7 @@ struct PlanSource {
   std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
   // How many ranks of each kind of device, in the order of the cluster; empty where all are alike.
   std::vector<int> kinds;
+  std::vector<std::string> kind_names;  // of these
 };
 
 // Prices the layers of `question`, which must outlive the source and must not be about a graph. A

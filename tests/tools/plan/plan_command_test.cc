@@ -850,8 +850,51 @@ TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
   for (const json& stage : plan["stages"]) {
     layers.push_back(stage["last_layer"].get<int>() - stage["first_layer"].get<int>() + 1);
   }
+  // Each rank says which kind it holds, and which devices: those of the file that are of this kind.
+  std::map<std::string, std::set<int>> numbers;
+  int fewest = layers[0], most = 0;
+  for (const json& stage : plan["stages"]) {
+    const int layer_count = layers[stage["stage"].get<size_t>()];
+    EXPECT_EQ(stage["first_device"], stage["last_device"]);
+    numbers[stage["device"]].insert(stage["first_device"].get<int>());
+    if (stage["device"] == "v100") most = std::max(most, layer_count);
+    if (stage["device"] == "h100") fewest = std::min(fewest, layer_count);
+  }
+  EXPECT_EQ(numbers, (std::map<std::string, std::set<int>>{{"v100", {0, 1}}, {"h100", {2, 3}}}));
   std::sort(layers.begin(), layers.end());
   EXPECT_GT(layers[2], 1.5 * layers[1]);
+  // The other orders are told apart.
+  std::set<std::string> whats;
+  for (const json& rejected : plan["rejected"]) whats.insert(rejected["what"]);
+  EXPECT_EQ(whats.size(), 5u);
+  EXPECT_THAT(whats, testing::Each(testing::ContainsRegex("pipeline 4 \\(.*2 v100|1 v100, ")));
+}
+
+// Ranks of several devices hold neighbours of one kind.
+TEST_F(PlanCommand, SaysWhichDevicesEachRankOfAClusterHolds) {
+  std::ofstream(Path("mixed.json"))
+      << R"({"name": "mixed", "devices": [{"device": "a100", "count": 2}, {"device": "h100", "count": 4}],
+             "devices_per_node": 2, "inside": {"bandwidth": 3e11, "latency": 5e-6},
+             "between": {"bandwidth": 2.5e10, "latency": 1e-5}})";
+  const std::string words =
+      "gpt2-medium --devices 6 --tensor-parallel 2 --data-parallel 1 --cluster " +
+      Path("mixed.json") + " --micro-batch-size 1 --seq 512 --schedule 1f1b";
+  const json plan = Plan(words);
+  std::string devices;
+  for (const json& stage : plan["stages"]) {
+    const int first = stage["first_device"];
+    EXPECT_EQ(stage["last_device"], first + 1);
+    EXPECT_EQ(stage["device"], first < 2 ? "a100" : "h100");
+    devices += std::to_string(first);
+  }
+  // Of two ranks of one kind the first has the first devices.
+  EXPECT_THAT(devices, testing::AnyOf("024", "204", "240"));
+  const std::string lines = devices == "024" ? "rank 0 on a100 0-1, ranks 1-2 on h100 2-5"
+                            : devices == "204"
+                                ? "rank 0 on h100 2-3, rank 1 on a100 0-1, rank 2 on h100 4-5"
+                                : "ranks 0-1 on h100 2-5, rank 2 on a100 0-1";
+  EXPECT_THAT(Run("plan " + words).out, testing::HasSubstr(lines));
+  EXPECT_THAT(Run("plan " + words + " --format megatron").err, testing::HasSubstr(lines));
 }
 
 // No variant with less memory is faster than the best plan, whichever devices have how much.
