@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/files/write_all.h"
 #include "models/spec/json.h"
 #include "tools/terminal.h"
 
@@ -172,13 +173,8 @@ absl::Status CheckOutput(const std::string& path) {
 }
 
 absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FileError(errno, absl::StrCat("cannot write ", path));
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
+  const int error = WriteAllTo(fd, bytes);
+  return error == 0 ? absl::OkStatus() : FileError(error, absl::StrCat("cannot write ", path));
 }
 
 }  // namespace sluice

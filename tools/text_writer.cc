@@ -1,6 +1,5 @@
 #include "tools/text_writer.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/write_all.h"
 
 namespace sluice {
 namespace {
@@ -22,33 +22,16 @@ struct Piece {
   OutputMark mark = {};
 };
 
-// 0, or the error.
-int WriteAll(int fd, absl::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t written = write(fd, text.data() + at, text.size() - at);
-    if (written >= 0) {
-      at += static_cast<size_t>(written);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      // Somebody else who has this terminal or pipe made it non-blocking.
-      pollfd ready = {fd, POLLOUT, 0};
-      poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return errno;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 struct TextWriter::Shared {
   // 0, or the error.
   int Deliver(const Piece& piece) {
     if (piece.fd == out && relay >= 0) {
-      if (WriteAll(relay, FormatFrame(piece.mark, piece.text)) == 0) return 0;
+      if (WriteAllTo(relay, FormatFrame(piece.mark, piece.text)) == 0) return 0;
       relay = -1;
     }
-    return WriteAll(piece.fd, piece.text);
+    return WriteAllTo(piece.fd, piece.text);
   }
 
   int out = -1;

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/files/write_all.h"
 #include "models/spec/json.h"
 #include "models/spec/json_text.h"
 
@@ -23,19 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-absl::Status NotWritten(const std::string& file) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("a part of the trace cannot be written: ", file));
-}
-
-absl::Status WriteBytes(int fd, const char* bytes, size_t size, const std::string& file) {
-  while (size > 0) {
-    const ssize_t written = write(fd, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return NotWritten(file);
-    bytes += written;
-    size -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
+absl::Status NotWritten(int error, const std::string& file) {
+  return absl::ErrnoToStatus(error, absl::StrCat("a part of the trace cannot be written: ", file));
 }
 
 Json ToJson(const TraceGroup& group) {
@@ -102,13 +92,14 @@ void TraceParts::Append(absl::Span<const TraceEvent> events) {
     fs::create_directories(folder_, ignored);
     fd_ = open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd_ < 0) {
-      status_ = NotWritten(file_);
+      status_ = NotWritten(errno, file_);
       return;
     }
   }
   kept_ = std::min(most_events_, kept_ + events.size());
-  status_ = WriteBytes(fd_, reinterpret_cast<const char*>(events.data()),
-                       events.size() * sizeof(TraceEvent), file_);
+  const int error = WriteAllTo(
+      fd_, {reinterpret_cast<const char*>(events.data()), events.size() * sizeof(TraceEvent)});
+  if (error != 0) status_ = NotWritten(error, file_);
 }
 
 absl::Status TraceParts::Describe(const TraceGroup& group) const {
@@ -117,7 +108,7 @@ absl::Status TraceParts::Describe(const TraceGroup& group) const {
   const std::string file = GroupFileOf(group.number);
   std::ofstream out(file, std::ios::binary);
   out << JsonText(ToJson(group)) << std::flush;
-  return out.good() ? absl::OkStatus() : NotWritten(file);
+  return out.good() ? absl::OkStatus() : NotWritten(errno, file);
 }
 
 absl::StatusOr<std::vector<TraceGroup>> TraceParts::Read() const {

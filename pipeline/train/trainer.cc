@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/collectives/machine_sum.h"
 #include "comm/progress.h"
+#include "comm/spin.h"
 #include "comm/watched_communicator.h"
 #include "comm/where.h"
 #include "models/device/host_limits.h"
@@ -34,7 +35,6 @@ namespace {
 // Messages outside the timetable (tied gradients, sums over replicas, checkpoints) that may be on
 // an edge besides a step's own.
 constexpr size_t kExtraMessages = 16;
-constexpr absl::Duration kSpin = absl::Microseconds(100);
 
 // What all ranks of this process share.
 class Run {
@@ -543,9 +543,7 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
   int64_t bytes = 0;
   for (const ArenaLayout& arena : plan.arenas) bytes += arena.memory.total;
   if (absl::Status status = run.Prepare(bytes, nullptr); !status.ok()) return status;
-  InProcessGroup group(ranks, EdgeCapacity(plan),
-                       // Spinning pays only while every rank has a core to itself.
-                       CoresToUse() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
+  InProcessGroup group(ranks, EdgeCapacity(plan), SpinOf(CoresToUse() >= ranks * threads_per_rank));
   std::optional<Watchdog> watchdog;
   if (IsWatched(options, ranks)) Watch(options.watching, &group.communicator(0), &watchdog);
   std::vector<TrainResult> results(static_cast<size_t>(ranks));

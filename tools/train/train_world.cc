@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/spin.h"
 #include "comm/tcp/diagnosis.h"
 #include "comm/where.h"
 #include "models/device/host_limits.h"
@@ -21,7 +22,6 @@
 namespace sluice {
 namespace {
 
-constexpr absl::Duration kSpin = absl::Microseconds(100);
 // mpirun kills a rank one second after it has told it to stop; the error must be printed before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
@@ -137,9 +137,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
                                                         absl::Duration timeout, size_t capacity,
                                                         const std::atomic<bool>* told_to_stop,
                                                         MpiProcess* mpi) {
-  // Polling helps only if every rank, and every transport's thread, has a core.
-  const bool roomy = CoresToUse() > 2;
-  const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
+  const absl::Duration spin = SpinOf(CoresToUse() > 2);
   if (choice.transport == Transport::kMpi) {
     MpiOptions options;
     options.capacity = capacity;

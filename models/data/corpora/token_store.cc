@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/files/write_all.h"
 
 namespace sluice {
 namespace {
@@ -110,14 +111,9 @@ absl::Status TokenStore::Spill() {
   }
   const auto* const bytes = reinterpret_cast<const char*>(held_.data());
   const size_t size = held_.size() * sizeof(int32_t);
-  for (size_t done = 0; done < size;) {
-    const ssize_t wrote = write(fd_, bytes + done, size - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) {
-      return FileError(errno, absl::StrCat("cannot write the tokens to a temporary file in ",
-                                           folder, "; TMPDIR names another folder"));
-    }
-    done += static_cast<size_t>(wrote);
+  if (const int error = WriteAllTo(fd_, {bytes, size}); error != 0) {
+    return FileError(error, absl::StrCat("cannot write the tokens to a temporary file in ", folder,
+                                         "; TMPDIR names another folder"));
   }
   written_ += static_cast<int64_t>(held_.size());
   held_.clear();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/spin.h"
 #include "comm/tcp/diagnosis.h"
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
@@ -35,7 +36,6 @@ namespace {
 // All of a group are ready when they meet, so one that does not come was lost just then.
 constexpr absl::Duration kMeetingPatience = absl::Seconds(3);
 constexpr size_t kCapacityToGive = 64;
-constexpr absl::Duration kSpin = absl::Microseconds(100);
 
 bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
@@ -158,7 +158,7 @@ class MemberTrainer {
     options.capacity = std::max(EdgeCapacity(*compiled_.plan), kCapacityToGive);
     options.timeout = std::min(patience_, question_.options.watching.timeout);
     options.heartbeat = HeartbeatFor(question_.options.watching.timeout);
-    options.spin = sound_.count() > 2 ? kSpin : absl::ZeroDuration();
+    options.spin = SpinOf(sound_.count() > 2);
     absl::StatusOr<std::unique_ptr<Communicator>> all = member_.Meet(place, place.size, options);
     if (!all.ok()) {
       patience_ *= 2;
