@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -56,19 +57,21 @@ class Program:
     """
 
     def __init__(self, words: Sequence[str], pass_fds: Tuple[int, ...] = ()) -> None:
+        path = find()
+        # A socket, unlike a pipe, can be ended where processes that were forked have copies of it.
+        self._commands, taken = socket.socketpair()
         # In a session of its own, so that a terminal's Ctrl-C reaches this process alone, which
         # then decides.
-        self._process = subprocess.Popen(
-            [find(), "train", "--commands", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=pass_fds,
-            start_new_session=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        with taken:
+            self._process = subprocess.Popen(
+                [path, "train", "--commands", *words],
+                bufsize=0,  # a buffer's lock would stay locked in a process that is forked meanwhile
+                stdin=taken,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=pass_fds,
+                start_new_session=True,
+            )
         self._writing = threading.RLock()  # a handler of the user's may stop what is being sent
         self._unread = b""  # of stdout
         self._error = ""  # the last line on stderr, not shown yet
@@ -77,20 +80,28 @@ class Program:
 
     def _listen(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if self._error:
-                print(self._error, file=sys.stderr, flush=True)
-            self._error = line.rstrip("\n")
+        stderr = self._process.stderr.fileno()
+        unread = b""
+        while True:
+            read = os.read(stderr, 1 << 16)
+            *lines, unread = (unread + read).split(b"\n")
+            if not read and unread:
+                lines.append(unread)
+            for line in lines:
+                if self._error:
+                    print(self._error, file=sys.stderr, flush=True)
+                self._error = line.decode("utf-8", "replace")
+            if not read:
+                return
 
     def command(self, **fields: Any) -> None:
         """Sends a command."""
-        assert self._process.stdin is not None
         unsent = (json.dumps(fields) + "\n").encode()
         with self._writing:
             try:
                 while unsent:
-                    unsent = unsent[os.write(self._process.stdin.fileno(), unsent) :]
-            except (BrokenPipeError, ValueError):
+                    unsent = unsent[self._commands.send(unsent) :]
+            except OSError:
                 pass  # it has ended, and lines() says why
 
     def stop(self) -> None:
@@ -132,11 +143,10 @@ class Program:
     def close(self, patience: float = 30.0) -> None:
         """Ends it: after its last answer, unless that takes too long."""
         process = self._process
-        if process.stdin is not None:
-            try:
-                process.stdin.close()
-            except BrokenPipeError:
-                pass
+        try:
+            self._commands.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has ended
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -146,6 +156,7 @@ class Program:
         if self._error:
             print(self._error, file=sys.stderr, flush=True)
             self._error = ""
+        self._commands.close()
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

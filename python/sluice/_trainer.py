@@ -356,16 +356,16 @@ class Trainer:
             self._about = self._next_line()
         except BaseException:
             self._program = None
-            _end(program, source, folder)
+            _end(os.getpid(), program, source, folder)
             raise
-        self._finalizer = weakref.finalize(self, _end, program, source, folder)
+        self._finalizer = weakref.finalize(self, _end, os.getpid(), program, source, folder)
         self._step = 0
         self._ask("fit", steps=0)
 
     def _written(self, data: Iterator[Any]) -> str:
         """The documents of an iterator as a file, since load_state reads the data again."""
         folder = tempfile.mkdtemp(prefix="sluice-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, os.getpid(), folder)
         return source_of(data, *self._eval, folder).path
 
     def _close(self) -> None:
@@ -486,12 +486,20 @@ def _evaluation(step: int, line: Dict[str, Any]) -> Evaluation:
     )
 
 
-def _end(program: Optional[Program], source: Optional[Source], folder: str) -> None:
+def _end(owner: int, program: Optional[Program], source: Optional[Source], folder: str) -> None:
+    """Ends a run of the process ``owner``; one that it has forked leaves the run alone."""
+    if os.getpid() != owner:
+        return
     if program is not None:
         program.close()
     if source is not None:
         source.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(owner, folder)
+
+
+def _remove(owner: int, folder: str) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lies_in(

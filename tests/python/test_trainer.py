@@ -629,6 +629,38 @@ def test_nothing_is_left_behind(text):
         trainer.fit()
 
 
+FORKS = """
+import os, sys
+import numpy as np, sluice
+
+def tokens(index):
+    return np.random.default_rng(index).integers(0, 256, (2, 17))
+
+trainer = sluice.Trainer(data=tokens, steps=4, layers=2, dim=32, heads=2, seq=16, micro_batch_size=2,
+                         micro_batches=4)
+trainer.fit(1)
+end, keep = os.pipe()
+if os.fork() == 0:  # as a worker of a data loader, which outlives the run
+    os.close(keep)
+    os.read(end, 1)
+    os._exit(0)
+child = os.fork()
+if child == 0:  # ends as a program does, with its finalizers
+    os.close(keep)
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert trainer.fit().steps == 4
+process = trainer._program._process
+trainer.close()
+sys.exit(process.returncode)
+"""
+
+
+def test_a_process_that_is_forked_leaves_the_run_alone():
+    """And does not keep the run from ending, by itself and not killed."""
+    assert subprocess.run([sys.executable, "-c", FORKS], timeout=120, check=False).returncode == 0
+
+
 RANK = """
 import json, sys
 import numpy as np, sluice
