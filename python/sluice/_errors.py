@@ -18,7 +18,7 @@ _FLAG = re.compile(r"(?<!['\w-])(?:-[a-z]/)?--([a-z][a-z0-9-]*[a-z0-9])")
 # A flag that has only a letter where the message names its value.
 _LETTERS = {"-p": "ranks", "-m": "micro_batches", "-v": "chunks"}
 # Advice for the command line.
-_COMMAND = re.compile(r"(, as in: sluice [a-z].*|; see 'sluice [a-z ]*--help')$")
+_COMMAND = re.compile(r"(, as in: sluice [a-z].*|(;|(?<=\?)) see 'sluice [a-z ]*--help')$")
 
 
 class Infeasible(Exception):

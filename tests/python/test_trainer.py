@@ -522,7 +522,7 @@ def test_what_is_wrong_is_said(text, tmp_path):
 
     wrong(ValueError, "data is missing")
     wrong(ValueError, "cannot open the data", data="/no/such/file")
-    wrong(ValueError, "did you mean stages", data=text, stagess=2)
+    wrong(ValueError, r"did you mean stages\?$", data=text, stagess=2)
     wrong(ValueError, "given to callbacks", data=text, json=True)
     wrong(ValueError, "save is True; expected the path of a folder", data=text, save=True)
     wrong(ValueError, "trace is True; expected the path of a file", data=text, trace=True)
