@@ -240,17 +240,17 @@ class _Stopwatch:
 def _saved(layer: nn.Module, given: torch.Tensor) -> Tuple[int, torch.Tensor]:
     """The bytes that a forward keeps for its backward, its input included, and its output."""
     parameters = {p.untyped_storage().data_ptr() for p in layer.parameters()}
-    kept: Dict[int, int] = {}
+    # The input may be a part of more data, which a micro-batch of its own would not keep.
+    kept = {given.untyped_storage().data_ptr(): _bytes(given)}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes()
+            kept.setdefault(storage.data_ptr(), storage.nbytes())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         out = layer(given)
-    kept.setdefault(given.untyped_storage().data_ptr(), _bytes(given))
     return sum(kept.values()), out
 
 
@@ -339,11 +339,14 @@ def profile(
         model: a name for people.
 
     Raises:
-        ValueError: there are no layers, or a layer does not take what the one before it returns.
+        ValueError: there are no layers, ``repeats`` is below 1, or a layer does not take what the one
+            before it returns.
     """
     modules = list(layers)
     if not modules:
         raise ValueError("there are no layers to measure")
+    if repeats < 1:
+        raise ValueError(f"repeats is {repeats}; expected at least 1")
     states = {"adamw": 2, "sgd": 0}
     if optimizer not in states:
         raise ValueError(f"optimizer is '{optimizer}'; expected 'adamw' or 'sgd'")

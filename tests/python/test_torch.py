@@ -40,6 +40,20 @@ def test_profile_has_the_bytes_of_the_layers() -> None:
     assert sgd.parameter_bytes == 2 * 4 * wide.parameters
 
 
+def test_a_part_of_more_data_counts_as_much_as_a_copy_of_it() -> None:
+    whole = torch_model.batches()[0][0]
+    rows = torch_model.ROWS
+    for part in (whole[:rows], whole[rows : 2 * rows]):
+        profiles = [st.profile(torch_model.layers(), each, repeats=1) for each in (part, part.clone())]
+        bytes_of_part, bytes_of_copy = ([layer.saved_bytes for layer in p.layers] for p in profiles)
+        assert bytes_of_part == bytes_of_copy
+
+
+def test_each_call_is_timed_once_at_least() -> None:
+    with pytest.raises(ValueError, match="repeats is 0; expected at least 1"):
+        st.profile(torch_model.layers(), torch_model.batches()[0][0], repeats=0)
+
+
 def test_plan_reads_the_profile() -> None:
     plan = profile_of(loss_fn=lambda out: out.square().mean()).plan(devices=2, micro_batches=4)
     assert [name for stage in plan.stages for name in stage.layer_names] == [
