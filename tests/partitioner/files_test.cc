@@ -134,6 +134,28 @@ TEST(PlanFile, ForTheBottleneckAloneSaysNothingOfTheStep) {
   EXPECT_EQ(FormatPartition(file->assignment.partition), "0-2,3");
 }
 
+TEST(PlanFile, StagesOfAGraphWithBranchesAreNoRanges) {
+  const std::string begin = R"({"model": "graph.txt", "devices": 2, "schedule": "1f1b",
+      "chunks": 1, "micro_batches": 4, "step_seconds": 1.5, "bubble": 0.25, "stages": [
+      {"stage": 0, "rank": 0, "first_layer": null, "last_layer": null, "recompute": "none"},
+      {"stage": 1, "rank": 1, "first_layer": )";
+  const absl::StatusOr<PlanFile> file =
+      ParsePlan(begin + R"(null, "last_layer": null, "recompute": "full"}]})", "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->branches);
+  EXPECT_TRUE(file->assignment.partition.empty());
+  EXPECT_EQ(file->layer_count(), 0);
+  EXPECT_EQ(file->assignment.recompute,
+            (std::vector<Recompute>{Recompute::kNone, Recompute::kFull}));
+  EXPECT_EQ(file->stage_ranks, (std::vector<int>{0, 1}));
+  EXPECT_FALSE(ParsePlan(SomePlan().text, "plan.json")->branches);
+  EXPECT_THAT(
+      std::string(ParsePlan(begin + R"(2, "last_layer": 3, "recompute": "none"}]})", "plan.json")
+                      .status()
+                      .message()),
+      HasSubstr("field 'stages[1].first_layer' and last_layer must be null"));
+}
+
 TEST(PlanFile, StagesAddUpToTheModelAndTokensToTheStep) {
   const SomePlan some;
   const nlohmann::json json = nlohmann::json::parse(some.text);
@@ -166,6 +188,8 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
   ExpectPlanError([](Json* json) { (*json)["stages"] = Json::array(); }, "field 'stages' must be");
   ExpectPlanError([](Json* json) { (*json)["stages"][1]["first_layer"] = 0; },
                   "field 'stages[1].first_layer' is 0; expected");
+  ExpectPlanError([](Json* json) { (*json)["stages"][0]["first_layer"] = nullptr; },
+                  "field 'stages[0].first_layer' is null; expected a whole number");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = "x"; },
                   "field 'stages[0].last_layer' is \"x\"");
   // The stage after it is not compared with a layer number that no int can hold.

@@ -150,6 +150,19 @@ def test_a_plan_comes_back(flags: Dict[str, Any], tmp_path: pathlib.Path) -> Non
         assert (read.stages, read.step_seconds) == (plan.stages, plan.step_seconds)
 
 
+@pytest.mark.parametrize("schedule", ["auto", "1f1b"])
+def test_a_plan_of_a_graph_comes_back(graph: str, schedule: str) -> None:
+    """With its branches."""
+    path = pathlib.Path(graph)
+    path.write_text(GRAPH.replace("node3 -- node4", "node3 -- node5"))
+    plan = sluice.plan(path, devices=2, micro_batches=4, schedule=schedule)
+    assert plan.timetable is not None and plan.stages[0].first_layer is None
+    for read in (sluice.read_plan(plan.to_json()), pickle.loads(pickle.dumps(plan))):
+        assert read.timetable is not None
+        assert read.timetable.to_csv() == plan.timetable.to_csv()
+        assert read.timetable.makespan == pytest.approx(plan.timetable.makespan, rel=1e-12)
+
+
 def test_a_printed_timetable_has_the_unit_of_the_command_line(
     command_line: Any, tmp_path: pathlib.Path
 ) -> None:

@@ -238,6 +238,12 @@ std::vector<Line> LinesOfRun(const RunPlan& run) {
 // A plan replaces the answers that it contains.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
+  if (plan.branches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(timetable.plan,
+                     ": this plan is for a graph with branches, which cannot be trained; "
+                     "expected one for a model, or for layers that follow each other"));
+  }
   if (plan.tensor_parallel > 1) {
     return absl::InvalidArgumentError(absl::StrCat(timetable.plan, ": field 'tensor_parallel' is ",
                                                    plan.tensor_parallel,

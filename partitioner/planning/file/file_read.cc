@@ -51,25 +51,45 @@ void ReadReplicas(JsonFields* fields, PlanFile* plan) {
   share_out("data_parallel", plan->data_parallel);
 }
 
+// Whether the layers of a stage are no range: those of a graph with branches.
+bool HasNoRange(const nlohmann::json& stage) {
+  const auto is_null = [&stage](const char* field) {
+    const auto found = stage.find(field);
+    return found != stage.end() && found->is_null();
+  };
+  return is_null("first_layer") && is_null("last_layer");
+}
+
+void ReadRange(JsonFields* fields, PlanFile* plan) {
+  Partition& partition = plan->assignment.partition;
+  const LayerRange range{ReadInt(fields, "first_layer", 0), ReadInt(fields, "last_layer", 0)};
+  const int expected = partition.empty() ? 0 : partition.back().last + 1;
+  if (range.first != expected) {
+    fields->Fail("first_layer", absl::StrCat("is ", range.first, "; expected ", expected,
+                                             ", the layer after the stage before"));
+  }
+  if (range.last >= kMostLayers) {
+    fields->Fail("last_layer", absl::StrCat("is ", range.last, ", which is too large"));
+  }
+  if (range.last < range.first) {
+    fields->Fail("last_layer",
+                 absl::StrCat("is ", range.last, ", before first_layer ", range.first));
+  }
+  partition.push_back(range);
+}
+
 void ReadStages(const nlohmann::json& stages, const std::string& file, JsonFields* document,
                 PlanFile* plan) {
+  plan->branches = HasNoRange(stages.front());
   for (size_t i = 0; i < stages.size(); ++i) {
     JsonFields fields(stages[i], file, absl::StrCat("stages[", i, "]"));
     if (ReadInt(&fields, "stage", 0) != static_cast<int>(i)) {
       fields.Fail("stage", absl::StrCat("must be ", i, ": stages come in order"));
     }
-    const LayerRange range{ReadInt(&fields, "first_layer", 0), ReadInt(&fields, "last_layer", 0)};
-    const int expected = i == 0 ? 0 : plan->assignment.partition.back().last + 1;
-    if (range.first != expected) {
-      fields.Fail("first_layer", absl::StrCat("is ", range.first, "; expected ", expected,
-                                              ", the layer after the stage before"));
-    }
-    if (range.last >= kMostLayers) {
-      fields.Fail("last_layer", absl::StrCat("is ", range.last, ", which is too large"));
-    }
-    if (range.last < range.first) {
-      fields.Fail("last_layer",
-                  absl::StrCat("is ", range.last, ", before first_layer ", range.first));
+    if (!plan->branches) {
+      ReadRange(&fields, plan);
+    } else if (!HasNoRange(stages[i])) {
+      fields.Fail("first_layer", "and last_layer must be null, as they are in stages[0]");
     }
     Recompute recompute = Recompute::kNone;
     const std::string policy = plan->says_step() ? fields.String("recompute") : "none";
@@ -79,7 +99,6 @@ void ReadStages(const nlohmann::json& stages, const std::string& file, JsonField
     plan->stage_replicas.push_back(fields.Has("replicas") ? ReadInt(&fields, "replicas", 1)
                                                           : plan->data_parallel);
     if (fields.Has("rank")) plan->stage_ranks.push_back(ReadInt(&fields, "rank", 0));
-    plan->assignment.partition.push_back(range);
     plan->assignment.recompute.push_back(recompute);
     document->Merge(fields.status());
     // The next stage would be held against a layer that this one may not have.
@@ -118,7 +137,7 @@ void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) 
 
 // What --partition takes says again what the stages say.
 void CheckPartition(JsonFields* document, PlanFile* plan) {
-  if (plan->stage_ranks.size() != plan->assignment.partition.size()) plan->stage_ranks.clear();
+  if (plan->stage_ranks.size() != plan->assignment.recompute.size()) plan->stage_ranks.clear();
   if (!document->status().ok() || !document->Has("partition")) return;
   const std::string given = document->String("partition");
   const std::string of_stages = FormatPartition(plan->assignment.partition);

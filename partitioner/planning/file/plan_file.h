@@ -51,13 +51,15 @@ struct PlanFile {
   MasterWeights master_weights = MasterWeights::kWhole;
   CudaAttention attention = CudaAttention::kSluice;  // of GPUs
   StageAssignment assignment;                        // partition and recompute policy of each stage
+  bool branches = false;  // of a graph: its stages are no ranges, so there is no partition
   double step_seconds = 0;
   double bubble = 0;
   std::vector<int> stage_ranks;  // where each stage says that it is; empty: not all of them do
   std::string costs;  // of the timetable, as the file of `schedule --costs` has them; or empty
 
   bool says_step() const { return !schedule.empty(); }
-  int layer_count() const { return assignment.partition.back().last + 1; }
+  // 0 of a graph with branches.
+  int layer_count() const { return branches ? 0 : assignment.partition.back().last + 1; }
 };
 
 // Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the

@@ -119,6 +119,31 @@ TEST_F(TrainCommandTest, APlanThatWasChangedIsRefused) {
               HasSubstr("--plan and --seq both say how many tokens a sample has"));
 }
 
+TEST_F(TrainCommandTest, APlanOfAGraphWithBranchesIsShownAndNotTrained) {
+  constexpr char kBranches[] =
+      "node1 -- a -- forward_compute_time=1, backward_compute_time=2, activation_size=10, "
+      "parameter_size=10\n"
+      "node2 -- b -- forward_compute_time=1, backward_compute_time=2, activation_size=10, "
+      "parameter_size=10\n"
+      "node3 -- c -- forward_compute_time=1, backward_compute_time=2, activation_size=10, "
+      "parameter_size=10\n"
+      "\tnode1 -- node3\n\tnode2 -- node3\n";
+  WriteBytes(folder_ / "graph.txt", kBranches);
+  const std::string file = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(absl::StrCat(
+      "plan ", folder_ / "graph.txt", " --devices 2 --micro-batches 4 --format json -o ", file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const ProcessResult shown = RunSluice(Words(absl::StrCat("schedule show ", file)));
+  EXPECT_EQ(shown.exit_code, kExitDone) << shown.err;
+  const ProcessResult trained =
+      RunSluice(Words(absl::StrCat("train --steps 1 --data ", folder_ / "text", " --plan ", file)));
+  EXPECT_EQ(trained.exit_code, kExitBadInput);
+  EXPECT_THAT(trained.err,
+              HasSubstr(absl::StrCat(file,
+                                     ": this plan is for a graph with branches, which cannot "
+                                     "be trained; expected one for a model")));
+}
+
 // A profiled chain for PipeDream's plan: two ranks share its slow half, and one has the half with
 // many parameters.
 constexpr char kChain[] =
