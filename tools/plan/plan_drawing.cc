@@ -76,12 +76,7 @@ std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>
 }  // namespace
 
 DrawnStep DrawnStepOf(const Plan& plan) {
-  DrawnStep drawn{.table = RowsOfRanks(plan), .run = plan.simulation};
-  if (plan.cuts > 0) {  // the bound over all cuts of a graph is stronger than that of the timetable
-    drawn.run.lower_bound = plan.lower_bound;
-    drawn.run.gap = plan.gap();
-  }
-  return drawn;
+  return {.table = RowsOfRanks(plan), .run = plan.simulation};
 }
 
 std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width) {

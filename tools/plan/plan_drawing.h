@@ -14,7 +14,7 @@ namespace sluice {
 // One step of `plan`, with one row per rank. Requires a plan with a schedule.
 struct DrawnStep {
   Timetable table;
-  Simulation run;  // in seconds
+  Simulation run;  // in seconds; its bound is for these costs, the plan's for all that was tried
 };
 DrawnStep DrawnStepOf(const Plan& plan);
 
