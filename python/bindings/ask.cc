@@ -150,6 +150,8 @@ absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::str
     return absl::InvalidArgumentError(
         absl::StrCat("torch is '", torch, "'; expected '2.8' or '2.15'"));
   }
+  if (table.shown && table.shown->table.placement.ranks() != table.table.placement.ranks())
+    return NoCommsOfSharedStages();
   const absl::StatusOr<Timetable> lowered =
       LowerForPyTorch(table.table, {.version = *version, .max_active_stages = max_active_stages});
   if (!lowered.ok()) return lowered.status();

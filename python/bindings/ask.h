@@ -51,7 +51,8 @@ absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::stri
 // The timetable of a plan file, of which `json` is the text, in seconds where it has its costs.
 absl::StatusOr<AskedTimetable> AskPlanTable(const std::string& json, const std::string& name);
 
-// `table` in PyTorch's compute_comms format, for that version of PyTorch.
+// `table` in PyTorch's compute_comms format, for that version of PyTorch. InvalidArgument where
+// several ranks share a stage.
 absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::string& torch,
                                      int max_active_stages);
 

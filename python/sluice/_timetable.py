@@ -190,7 +190,8 @@ class Timetable:
 
         Args:
             format: "compute_only", or "comms" for ``format="compute_comms"``: with every send,
-                receive and reduction, as PyTorch's runtime executes them; only of a sound one.
+                receive and reduction, as PyTorch's runtime executes them; only of a sound one
+                whose stages have one rank each.
             torch: with "comms", which PyTorch is to run it: "2.15" or "2.8".
             max_active_stages: with "comms", how many of a rank's stages FSDP gathers at once; adds
                 UNSHARD and RESHARD. 0: parameters are not sharded.

@@ -179,6 +179,16 @@ def test_comms_are_those_of_the_command_line(command_line):
         table.to_csv("comms", torch="1.0")
 
 
+def test_comms_are_of_stages_with_one_rank_each(command_line):
+    table = sluice.schedule("1f1b", micro_batches=6, stage_replicas=[2, 1])
+    with pytest.raises(ValueError, match="compute_comms format has one rank per stage") as caught:
+        table.to_csv("comms")
+    show = "schedule show 1f1b -m 6 --stage-replicas 2,1 --format comms-csv".split()
+    code, _, err = command_line.run(*show)
+    assert code == 2 and str(caught.value) == err.strip().replace("sluice: ", "").replace("--format", "format")
+    assert "SEND" in sluice.schedule("1f1b", micro_batches=6, stage_replicas=[1, 1]).to_csv("comms")
+
+
 def test_check_lists_what_the_command_line_lists(command_line, tmp_path):
     file = tmp_path / "bad.csv"
     file.write_text("0F0,0F1,0B1,0B0\n1F0,1B0,1F1\n")

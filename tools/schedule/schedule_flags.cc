@@ -16,6 +16,7 @@
 #include "schedules/render/render.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
+#include "tools/schedule/answer/schedule_dealt.h"
 #include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
@@ -199,10 +200,7 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
   if (!members.ok()) return members.status();
   asked.stage_members = *std::move(members);
   if (asked.stage_members.empty()) return absl::OkStatus();
-  if (flags.format == "comms-csv") {
-    return absl::InvalidArgumentError(
-        "--format comms-csv has one rank per stage; with --stage-replicas give another format");
-  }
+  if (flags.format == "comms-csv") return NoCommsOfSharedStages();
   if (!flags.against.empty()) {
     return absl::InvalidArgumentError("--against and --stage-replicas do not go together");
   }

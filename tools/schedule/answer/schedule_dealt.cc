@@ -112,4 +112,10 @@ absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question) {
   return schedule;
 }
 
+absl::Status NoCommsOfSharedStages() {
+  return absl::InvalidArgumentError(
+      "PyTorch's compute_comms format has one rank per stage; where several ranks share one, give "
+      "another --format");
+}
+
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_SCHEDULE_ANSWER_SCHEDULE_DEALT_H_
 #define SLUICE_TOOLS_SCHEDULE_ANSWER_SCHEDULE_DEALT_H_
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "schedules/csv.h"
 #include "tools/schedule/answer/schedule_page.h"
@@ -20,6 +21,10 @@ struct DealtSchedule {
 // does not fit; an error carries exit code 4 where the file is not sound, 3 where --memory-limit is
 // not kept.
 absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question);
+
+// The InvalidArgument of who asks for PyTorch's compute_comms format (--format comms-csv) where
+// several ranks share a stage.
+absl::Status NoCommsOfSharedStages();
 
 }  // namespace sluice
 
