@@ -116,6 +116,11 @@ class Help(unittest.TestCase):
         """With --master-weights they are not always in fp32."""
         self.assertNotIn("always stored in fp32", " ".join(HELP["train",].split()))
 
+    def test_a_model_is_loaded_alike(self):
+        """By every command that computes with one that is trained."""
+        texts = {re.search(r"(?s)\n  --load (.*?)\n  --", HELP[command,]).group(1) for command in ("sample", "chat", "score")}
+        self.assertEqual(len(texts), 1, texts)
+
     def test_names_every_exit_code(self):
         codes = re.findall(r"^  (\d+) +\S", HELP[()].split("Exit codes:\n")[1], re.MULTILINE)
         self.assertEqual(codes, ["0", "2", "3", "4", "5", "6", "130"])

@@ -194,7 +194,7 @@ void AddChatCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a trained model");
   command->footer(kExample);
   auto flags = std::make_shared<ChatFlags>();
-  AddLoadFlags(*command, "Hugging Face folder with a tokenizer", &flags->model);
+  AddLoadFlags(*command, &flags->model);
   command->add_option("--chat-template", flags->chat_template,
                       "Jinja template of conversations instead of the folder's");
   command->add_option("--system", flags->system, "What the model is told before the talk");

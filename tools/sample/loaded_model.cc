@@ -82,8 +82,11 @@ absl::StatusOr<ComputeChoice> ChooseCompute(const LoadFlags& flags, int stages,
 
 }  // namespace
 
-void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) {
-  command.add_option("--load", flags->load, help)->required();
+void AddLoadFlags(CLI::App& command, LoadFlags* flags) {
+  command
+      .add_option("--load", flags->load,
+                  "Directory that 'train --save' has written, or a Hugging Face folder")
+      ->required();
   command.add_option("--adapter", flags->adapter,
                      "Adapter to be merged into the model: PEFT's folder, or what 'train --lora "
                      "--save' has written");

@@ -35,8 +35,8 @@ struct LoadFlags {
   std::string dtype = "fp32";
   KernelFlags kernels;  // of which there is --device
 };
-// --load, whose help is `help`, --adapter, --dtype and --device.
-void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags);
+// --load, --adapter, --dtype and --device.
+void AddLoadFlags(CLI::App& command, LoadFlags* flags);
 
 // The folder's model with the adapter merged into it, and the end-of-sequence tokens of its
 // generation_config.json and config.json, for `stages` stages: with --device cuda on as many GPUs,

@@ -221,8 +221,7 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("sample", "Continue text with a trained language model");
   command->footer(kExample);
   auto flags = std::make_shared<SampleFlags>();
-  AddLoadFlags(*command, "Directory that 'train --save' has written, or a Hugging Face folder",
-               &flags->model);
+  AddLoadFlags(*command, &flags->model);
   command
       ->add_option("--prompt", flags->prompts,
                    "Text to continue (default: a new line); given again: several texts")

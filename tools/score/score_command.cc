@@ -209,8 +209,7 @@ void AddScoreCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("score", "Say how likely a model finds a text");
   command->footer(kExample);
   auto flags = std::make_shared<ScoreFlags>();
-  AddLoadFlags(*command, "Directory that 'train --save' has written, or a Hugging Face folder",
-               &flags->model);
+  AddLoadFlags(*command, &flags->model);
   command->add_option("--tokens", flags->tokens, "Token ids, such as 464,3290");
   command->add_option("--data", flags->data, "Text, tokens or JSON lines, as 'train' reads them");
   command->add_option("--chat-template", flags->chat_template,
