@@ -81,15 +81,19 @@ class Chat {
   absl::Status CheckTools(const Conversation& conversation) const {
     const bool has_tools = conversation.tools.is_array() && !conversation.tools.empty();
     if (has_tools && !template_.Mentions("tools")) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name_, ", chat template, does not write 'tools', which are given"));
+      return DoesNotWrite("'tools', which are given");
     }
     const std::vector<ChatMessage>& messages = conversation.messages;
     const auto call = std::find_if(messages.begin(), messages.end(), CallsTools);
     if (call == messages.end() || template_.Mentions("tool_calls")) return absl::OkStatus();
+    return DoesNotWrite(
+        absl::StrCat("'tool_calls', which message ", call - messages.begin(), " has"));
+  }
+
+  absl::Status DoesNotWrite(absl::string_view what) const {
     return absl::InvalidArgumentError(
-        absl::StrCat(name_, ", chat template, does not write 'tool_calls', which message ",
-                     call - messages.begin(), " has"));
+        absl::StrCat(name_, ", chat template, does not write ", what,
+                     "; give one that does with --chat-template FILE"));
   }
 
   absl::StatusOr<Rendered> RenderAll(const Conversation& conversation, bool prompt) const {

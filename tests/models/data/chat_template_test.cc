@@ -597,9 +597,11 @@ TEST(ChatTemplate, ATemplateThatKnowsNoToolsDoesNotLoseThem) {
       "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
   const Json call = {{"role", "assistant"}, {"tool_calls", {{{"name", "f"}}}}};
   EXPECT_THAT(RenderConversation(text, {{{"user", "a"}, {"assistant", "", call}}}),
-              HasSubstr("does not write 'tool_calls', which message 1 has"));
+              HasSubstr("does not write 'tool_calls', which message 1 has; give one that does with "
+                        "--chat-template FILE"));
   EXPECT_THAT(RenderConversation(text, {{{"user", "a"}}, {{{"name", "f"}}}}),
-              HasSubstr("does not write 'tools', which are given"));
+              HasSubstr("does not write 'tools', which are given; give one that does with "
+                        "--chat-template FILE"));
   EXPECT_EQ(RenderConversation(text, {{{"user", "a"}}, Json::array()}), "[a]");
 }
 
