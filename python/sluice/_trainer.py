@@ -113,7 +113,9 @@ class Trainer:
     The run lives in a process of the program `sluice`, which starts with the trainer and ends with
     ``close()`` or the ``with`` block. All losses and weights are those of ``sluice train`` with the
     same flags, to the last bit, for any number of stages and replicas, and however the steps are
-    divided into calls of ``fit``.
+    divided into calls of ``fit``. PipeDream and PipeDream-2BW are the exception, for they have no flush:
+    only where a call of ``fit`` ends (as at each evaluation and checkpoint) do all micro-batches run
+    to their ends, and those after it begin with newer weights, which shows in the bits.
 
     The same Python source runs on one rank or many: alone, the stages are threads; under
     ``torchrun --nproc-per-node N`` or ``mpirun -n N`` each process is one rank. All ranks must call
