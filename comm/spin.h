@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-// How long a rank's waits spin before they sleep. Spinning helps only while `roomy`: every rank, and
-// every thread of a transport, has a core to itself.
+// How long a rank's waits spin before they sleep. Spinning helps only while `roomy`: every rank,
+// and every thread of a transport, has a core to itself.
 inline absl::Duration SpinOf(bool roomy) {
   return roomy ? absl::Microseconds(100) : absl::ZeroDuration();
 }

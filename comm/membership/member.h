@@ -90,11 +90,11 @@ class Member {
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
-  // What a rank 0 before this one has handed over by TellLocked, once; of rank 0 whose place Join has
-  // told. Not valid where there is none.
+  // What a rank 0 before this one has handed over by TellLocked, once; of rank 0 whose place Join
+  // has told. Not valid where there is none.
   Descriptor TakeLock();
-  // Of rank 0: `lock` is a descriptor of the lock of the directory of checkpoints. The supervisor keeps
-  // a copy for as long as the run goes on.
+  // Of rank 0: `lock` is a descriptor of the lock of the directory of checkpoints. The supervisor
+  // keeps a copy for as long as the run goes on.
   void TellLocked(int lock);
 
   // Of rank 0: the directory of checkpoints is the run's from now on, which has saved none yet.

@@ -65,8 +65,8 @@ void TryMegatronIndex(absl::string_view text);
 // A chat template and conversations: pieces of text, or a refusal, in bounded time and memory.
 void TryChatTemplate(absl::string_view text);
 
-// Records of TensorBoard's files, apart by lines of "====", which get their lengths and checksums, and
-// the text as a whole file: what is added to such a directory is shown.
+// Records of TensorBoard's files, apart by lines of "====", which get their lengths and checksums,
+// and the text as a whole file: what is added to such a directory is shown.
 void TryEventFile(absl::string_view text);
 
 // Bytes of a stranger at the port where ranks meet: refused as soon as they are wrong, or a

@@ -231,8 +231,8 @@ bool Roster::Shrink() {
   return last != nullptr;
 }
 
-// Batch systems send the signal to the processes, too, before this or after it. They then end with the
-// run, as those do that were not asked to leave.
+// Batch systems send the signal to the processes, too, before this or after it. They then end with
+// the run, as those do that were not asked to leave.
 void Roster::Stop(absl::Duration now) {
   stop_asked_ = true;
   code_once_stopped_.reset();

@@ -20,8 +20,8 @@ std::string DegreesOf(const PlanContext& context);
 // cluster; empty where all devices are alike.
 std::string RankDevicesOf(const PlanContext& context);
 
-// `row` and `text`, which begins on a line below the row where behind it there is room for a word or
-// two only; in lines of at most `columns`.
+// `row` and `text`, which begins on a line below the row where behind it there is room for a word
+// or two only; in lines of at most `columns`.
 std::string RowWithText(std::string row, const std::string& text, int columns);
 
 // The rejected plans and the reasons: the first `most` of `rejected` (not empty), in lines of at

@@ -43,8 +43,8 @@ void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers
     layer.parameter_bytes -= tied;
     layer.tied_bytes -= tied;
     layer.tied_state_bytes -= tied;
-    // Of tied weights' gradients a rank keeps its slice, too. What is summed at a time lies among the
-    // step's buffers, which RunMemory knows.
+    // Of tied weights' gradients a rank keeps its slice, too. What is summed at a time lies among
+    // the step's buffers, which RunMemory knows.
     if (share.zero == 2) layer.parameter_bytes -= gradients - gradients / replicas;
   }
 }

@@ -98,7 +98,8 @@ bool IsNonce(absl::string_view text) {
          });
 }
 
-// The names that live only during a save; those of notes are FileWriter's, which go on with numbers.
+// The names that live only during a save; those of notes are FileWriter's, which go on with
+// numbers.
 bool IsTemporary(absl::string_view name) {
   const auto is_note = [name](const char* note) {
     return absl::StartsWith(name, absl::StrCat(note, ".tmp-"));

@@ -22,8 +22,8 @@ using Scalar = std::pair<std::string, double>;
 class EventFile {
  public:
   // A new file, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER, in a directory that is there. Its
-  // SECONDS are more than those of the files that are there, so that readers, which go by the names,
-  // read it after them.
+  // SECONDS are more than those of the files that are there, so that readers, which go by the
+  // names, read it after them.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory);
   ~EventFile();
   EventFile(const EventFile&) = delete;
@@ -47,8 +47,8 @@ class EventFile {
 // A TFRecord of the bytes of one `Event`: their number, and a checksum of either.
 std::string EventRecord(const std::string& event);
 
-// What the event files of `directory` show of `step`: [tag] the bytes of its PNG file, none where it
-// is a number. A file that is damaged or cut off is read as far as it is whole.
+// What the event files of `directory` show of `step`: [tag] the bytes of its PNG file, none where
+// it is a number. A file that is damaged or cut off is read as far as it is whole.
 std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step);
 
 }  // namespace sluice

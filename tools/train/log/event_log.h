@@ -15,8 +15,8 @@ namespace sluice {
 // evaluation, with the names that they have in --json. Each start of the run is a file of its own;
 // TensorBoard shows, of steps that were taken twice, the last. Each plan's timetable is an image,
 // "timetable", of the step before its first. Where the image cannot be made, or takes longer than a
-// third of `timeout`, for which ranks wait for each other, `notice` is told so once, and the numbers
-// are written all the same.
+// third of `timeout`, for which ranks wait for each other, `notice` is told so once, and the
+// numbers are written all the same.
 std::unique_ptr<MetricsLog> MakeEventLog(const std::string& directory, absl::Duration timeout,
                                          std::function<void(const std::string&)> notice);
 

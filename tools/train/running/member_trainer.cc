@@ -312,8 +312,8 @@ class MemberTrainer {
     return absl::OkStatus();
   }
 
-  // The supervisor keeps the lock for the next rank 0, so that no other run takes the directory while
-  // there is none.
+  // The supervisor keeps the lock for the next rank 0, so that no other run takes the directory
+  // while there is none.
   absl::Status CheckAndLock(const TrainQuestion& question, const TrainOptions& options) {
     absl::Status status = CheckOutputs(question, options, &saving_, member_.TakeLock());
     if (saving_ != nullptr) member_.TellLocked(saving_->ShareLock());
