@@ -137,6 +137,7 @@ absl::Status CheckNames(const SavingRun& run, int64_t first) {
 // With the lock held.
 absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
   const bool goes_on = from && LiesIn(*from, run.directory);
+  if (goes_on && run.has_begun) run.overwrite = false;  // they are its own
   std::optional<int64_t> first = 0;
   std::optional<RunState> state;
   if (from) {
@@ -162,8 +163,8 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const SavingRun
   std::optional<fs::path> from;
   if (!run.resume.empty()) {
     const absl::StatusOr<std::string> found = FindCheckpointToResume(run.resume);
-    if (!found.ok()) return found.status();
-    from = *found;
+    if (!found.ok() && !(run.has_begun && absl::IsNotFound(found.status()))) return found.status();
+    from = found.value_or(run.resume);
   }
   absl::Status status = MakeOwnFolder(run.directory);
   if (status.ok()) status = CheckWritable(run.directory);

@@ -18,7 +18,8 @@ namespace sluice {
 struct SavingRun {
   std::string directory;   // of --save
   std::string resume;      // the checkpoint that it goes on from; empty: it starts anew
-  bool overwrite = false;  // replace the checkpoints that are in `directory`
+  bool has_begun = false;  // the checkpoint that it goes on from was read, and may be gone
+  bool overwrite = false;  // replace the checkpoints of another run that are in `directory`
   int64_t steps = 0;       // in all; of a resumed run as long as its checkpoint knows no better
   int64_t save_every = 0;  // steps; 0: only at the end
   GivenHyperParameters given = {};  // by which a checkpoint decides what it knows better
@@ -42,7 +43,7 @@ class RunDirectory {
   // saving before hours go into it. All errors are of bad input but for a full disk
   // (ResourceExhausted): the directory cannot be written; another run is saving there; it holds the
   // checkpoints of another run, and this one neither goes on from one of them nor is to overwrite
-  // them, or both, or one of them is the model that its adapter is for; `latest`, or a name that a
+  // them, or (before it has begun) both, or one of them is the model that its adapter is for; `latest`, or a name that a
   // checkpoint of this run will need, is not ours; or there is no checkpoint to resume from. Where
   // the run goes on from one of them, those after it are noted as given up (replaced_run.h).
   // `lock`: what a process of the same run has shared that had it before (ShareLock), if any.

@@ -230,6 +230,38 @@ TEST_F(RunDirectoryTest, OverwritingAndGoingOnExcludeEachOther) {
   EXPECT_TRUE(RunDirectory::Open(run).ok());
 }
 
+// It has read what it goes on from, which --keep, or somebody, may have removed since.
+TEST_F(RunDirectoryTest, ARunThatHasBegunSavesElsewhereWithoutWhatItGoesOnFrom) {
+  for (const int64_t step : {10, 20, 30}) Save(step);
+  SavingRun run = NewRun();
+  run.resume = dir_ + "/step-00000010";
+  fs::remove_all(run.resume);
+  EXPECT_TRUE(absl::IsNotFound(RunDirectory::Open(run).status()));
+  run.has_begun = true;
+  for (const bool overwrite : {false, true}) {
+    run.overwrite = overwrite;
+    run.directory = folder_ / "other";
+    EXPECT_TRUE(RunDirectory::Open(run).ok()) << RunDirectory::Open(run).status();
+    run.directory = dir_;  // those there are of its own run
+    EXPECT_TRUE(RunDirectory::Open(run).ok()) << RunDirectory::Open(run).status();
+  }
+  run.overwrite = false;
+  run.resume = folder_ / "other";
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("the checkpoints of another run are there"));
+}
+
+// To overwrite means those of another run.
+TEST_F(RunDirectoryTest, ARunThatHasBegunDoesNotOverwriteItsOwn) {
+  for (const int64_t step : {10, 20}) Save(step);
+  SavingRun run = NewRun();
+  run.resume = dir_;
+  run.overwrite = run.has_begun = true;
+  const Opened opened = RunDirectory::Open(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  Save(30, 9);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020", "step-00000030"));
+}
+
 // Checkpoints of the older program: the same files, without .sluice.
 TEST_F(RunDirectoryTest, CheckpointsOfAnOlderProgramAreOurs) {
   for (const int64_t step : {10, 20}) Save(step);

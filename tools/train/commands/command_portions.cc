@@ -165,6 +165,7 @@ absl::Status CommandPortions::Own(const std::string& directory, bool overwrite) 
   absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
       RunDirectory::Open({.directory = directory,
                           .resume = options.saving.resume,
+                          .has_begun = true,
                           .overwrite = overwrite,
                           .steps = options.training.steps,
                           .save_every = 0,
