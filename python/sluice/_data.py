@@ -234,7 +234,7 @@ def source_of(
         if (eval_fn is None) != (eval_micro_batches == 0):
             raise ValueError("eval_fn and eval_micro_batches are given together or not at all")
         return _Asked(data, eval_fn, eval_micro_batches)
-    if eval_fn is not None or eval_micro_batches != 0:
+    if eval_fn is not None:
         raise ValueError("eval_fn goes with an input function; give validation for other data")
     if isinstance(data, (str, os.PathLike)):
         return _Path(data)

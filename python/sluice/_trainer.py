@@ -142,7 +142,8 @@ class Trainer:
         init: weights to start from: a folder or a file; False: random ones.
         resume: a checkpoint to go on from.
         steps: of the whole run, which the learning rate's schedule follows.
-        eval_fn, eval_micro_batches: for an input function: the data of ``evaluate``.
+        eval_fn, eval_micro_batches: for an input function: the data of ``evaluate``; for other data
+            ``eval_micro_batches`` is how many of the validation data an evaluation takes.
         callbacks: a ``Callback`` each, or functions that are called with each ``Step``.
         **flags: every other flag of ``sluice train`` (``sluice train --help``), with underscores:
             ``stages=2``, ``schedule="zbv"``, ``micro_batch_size=4``, ``lr=1e-4``, ``dtype="bf16"``,
@@ -184,7 +185,8 @@ class Trainer:
         self._running = ""
         self._stops = False  # whether stop() was called for it
         self._finalizer: Callable[[], Any] = lambda: None
-        self._eval = (eval_fn, eval_micro_batches)
+        asked = callable(data)  # else the number of micro-batches is a flag like any other
+        self._eval = (eval_fn, eval_micro_batches if asked else 0)
         once = isinstance(data, Iterator) and not callable(data)
         self._data = self._written(data) if once else data
         self._plan = plan
@@ -198,6 +200,7 @@ class Trainer:
             "init": _weights_of(model) if init is None and resume is None else init or None,
             "resume": resume,
             "steps": steps,
+            "eval_micro_batches": None if asked else eval_micro_batches or None,
             **flags,
             **{f"no_{name}": True for name in _NEGATABLE if flags.get(name) is False},
         }

@@ -602,6 +602,39 @@ def test_load_state_of_what_save_has_written(text, tmp_path):
                 assert trainer.weights_hash() == wanted
 
 
+def test_save_state_does_not_need_what_load_state_has_read(text, tmp_path):
+    run, state = tmp_path / "run", tmp_path / "state"
+    with sluice.Trainer(data=text, steps=STEPS, save=run, save_every=1, **SHAPE) as trainer:
+        trainer.fit(2)
+        trainer.load_state(run / "step-00000002")
+        trainer.fit(3)
+        assert not (run / "step-00000002").exists()  # of the usual two
+        trainer.save_state(state)
+        assert (state / "step-00000005").exists()
+        trainer.save_state(state, overwrite=True)  # its own, so there is nothing to replace
+
+
+def test_save_state_may_overwrite_what_load_state_has_read(text, tmp_path):
+    with sluice.Trainer(data=text, steps=STEPS, **SHAPE) as trainer:
+        trainer.fit(1)
+        trainer.save_state(tmp_path, overwrite=True)
+        trainer.load_state(tmp_path)
+        trainer.fit(1)
+        trainer.save_state(tmp_path, overwrite=True)
+        assert (tmp_path / "step-00000002").exists()
+
+
+def test_micro_batches_of_an_evaluation_are_a_flag(text):
+    wanted = []
+    for count in (0, 1, 2):
+        with sluice.Trainer(
+            data=text, steps=1, validation=0.4, eval_micro_batches=count, **SHAPE
+        ) as trainer:
+            wanted.append(trainer.evaluate().samples)
+    assert wanted[1] < wanted[2] < wanted[0]
+    assert wanted[2] == 2 * wanted[1]
+
+
 def test_a_load_state_that_fails_closes_the_trainer(text, tmp_path):
     trainer = sluice.Trainer(data=text, steps=2, save=tmp_path / "run", **SHAPE)
     trainer.fit(1)
