@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "models/files/file_writer.h"
 #include "models/files/write_all.h"
 #include "models/spec/json.h"
@@ -88,7 +89,9 @@ bool IsReplaced(const std::string& path) {
 // A full disk is not a lack of memory, as its code would say.
 absl::Status CannotWrite(const std::string& path, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat(path, ": cannot write: ", status.message()));
+  absl::string_view why = status.message();
+  absl::ConsumePrefix(&why, absl::StrCat("cannot write ", TargetOf(path), ": "));  // says it, too
+  return absl::InvalidArgumentError(absl::StrCat(path, ": cannot write: ", why));
 }
 
 // What was at `path` stays until all of `text` is on the disk. The new file has the permissions of
