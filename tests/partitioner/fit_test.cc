@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/device.h"
+#include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/answer/search.h"
+#include "tests/partitioner/random_chain.h"
 
 namespace sluice {
 namespace {
@@ -87,6 +91,72 @@ TEST(FindPlan, HasARunThatFitsWhereTheSearchEndedBefore) {
   question.schedule = "v-half";
   question.micro_batches = 4;
   ExpectWhatIsAskedForIsEnough(question, /*budget=*/0);
+}
+
+// A small transformer on a few devices that have several stages each.
+PlanQuestion RandomQuestion(uint64_t seed) {
+  Random random(seed);
+  PlanQuestion question = SomeQuestion();
+  DecoderConfig gpt = *question.spec()->decoder();
+  gpt.layers = 2 + Below(random, 3);
+  gpt.dim = int64_t{64} << Below(random, 3);
+  gpt.heads = 2;
+  gpt.max_seq = random() % 2 == 0 ? 64 : 256;
+  gpt.tied_head = random() % 2 == 0;
+  question.subject = ModelSpec{"small", gpt};
+  const std::vector<std::string> schedules = {"interleaved", "bfs", "hanayo", "v-min",
+                                              "v-half",      "zbv", "gpipe"};
+  question.schedule = schedules[random() % schedules.size()];
+  if (random() % 2 == 0) {
+    question.devices *= 2;
+    question.data_parallel = 2;
+    question.zero = Below(random, 3);
+  }
+  question.micro_batches = 2 * (1 + Below(random, 3));
+  question.micro_batch_size = random() % 2 == 0 ? 1 : 4;
+  question.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  return question;
+}
+
+// The bytes of a run of the partition and policies that need least, found by trying all.
+int64_t LeastOfAll(const PlanQuestion& question) {
+  const PlanSource source = *MakeSource(question);
+  RunRequest run{.spec = *source.spec,
+                 .batch = source.batch,
+                 .dtype = source.dtype,
+                 .timetable = PlanFor(question, INT64_MAX / 2, kBudget)->plan.timetable,
+                 .partition = {},
+                 .recompute = {},
+                 .replicas = *question.data_parallel,
+                 .zero = question.zero,
+                 .optimizer = question.optimizer,
+                 .kernels = source.kernels};
+  const int stages = run.timetable.placement.stages();
+  int64_t least = INT64_MAX;
+  sluice::ForEachPartition(source.layers, stages, [&](const Partition& partition) {
+    ForEachRecompute(question.policies, stages, [&](const std::vector<Recompute>& recompute) {
+      run.partition = partition;
+      run.recompute = recompute;
+      const std::vector<int64_t> bytes = *RunMemory(run);
+      least = std::min(least, *std::max_element(bytes.begin(), bytes.end()));
+    });
+  });
+  return least;
+}
+
+// What the leanest layers declare says which partition has the leanest run only roughly. In each of
+// these cases the run of what declares least needs more than that of some other partition or policies.
+TEST(FindPlan, HasARunWhereverAnyFits) {
+  for (const uint64_t seed : {1, 3, 4, 8, 17, 23}) {
+    SCOPED_TRACE(seed);
+    const PlanQuestion question = RandomQuestion(seed);
+    const int64_t least = LeastOfAll(question);
+    const absl::StatusOr<JointPlan> found = PlanFor(question, least, kBudget);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->plan.largest_peak_bytes(), least);
+    const absl::StatusOr<JointPlan> less = PlanFor(question, least - 1, kBudget);
+    EXPECT_THAT(std::string(less.status().message()), HasSubstr("(" + std::to_string(least)));
+  }
 }
 
 // What the layers declare of ZeRO's shares is less than a run takes.

@@ -65,14 +65,20 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
   return tightened;
 }
 
-// The plan that needs least memory, with what a run of it allocates. `stop` replaces that of
-// `request`, which said when the search was over.
+// The plan that needs least memory, with what a run of it allocates: made leaner where it does not
+// fit into that of `request`. `stop` replaces that of `request`, which said when the search was
+// over.
 absl::StatusOr<LeanestPlan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
                                            const PlanSetting& setting, PlanRequest request,
                                            const std::function<bool()>& stop) {
   request.stop = stop;
   return MakeLeastMemoryPlan(
       request, [&](Plan* plan) { return SetRunMemory(question, source, setting, stop, plan); });
+}
+
+PlanRequest WithoutLimit(PlanRequest request) {
+  request.machines.SetMemory(std::nullopt);
+  return request;
 }
 
 // Why a limit of memory cannot be met, which not even `leanest` does: that nothing fits, or that
@@ -113,8 +119,10 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
     plan->rejected = std::move(best->plan.rejected);  // which tells of other settings, too
     best->plan = *std::move(plan);
   }
-  absl::StatusOr<LeanestPlan> leanest =
-      LeastMemoryRun(question, source, best->setting, request, joint.stop_completing);
+  // Of several settings, the others are tried before any is made leaner.
+  absl::StatusOr<LeanestPlan> leanest = LeastMemoryRun(
+      question, source, best->setting, joint.settings.size() > 1 ? WithoutLimit(asked) : asked,
+      joint.stop_completing);
   if (!leanest.ok()) return leanest.status();
   leanest->plan.SetLowerBound(lower_bound);
   leanest->plan.rejected = std::move(best->plan.rejected);
@@ -157,9 +165,7 @@ std::vector<LeanSetting> LeanestFirst(const JointRequest& joint,
 double FloorWithoutLimits(const std::vector<LeanSetting>& settings) {
   double floor = std::numeric_limits<double>::infinity();
   for (const LeanSetting& each : settings) {
-    PlanRequest request = each.request;
-    request.machines.SetMemory(std::nullopt);
-    floor = std::min(floor, ObjectiveFloor(request));
+    floor = std::min(floor, ObjectiveFloor(WithoutLimit(each.request)));
   }
   return floor;
 }
@@ -201,8 +207,8 @@ absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSou
   const LeanSetting* chosen = nullptr;
   for (const LeanSetting& each : settings) {
     if (least && each.bytes >= least->plan.largest_peak_bytes()) break;
-    absl::StatusOr<LeanestPlan> leanest =
-        LeastMemoryRun(question, source, *each.setting, each.request, stop);
+    absl::StatusOr<LeanestPlan> leanest = LeastMemoryRun(
+        question, source, *each.setting, several ? WithoutLimit(each.request) : each.request, stop);
     if (absl::IsDeadlineExceeded(leanest.status())) return why;
     if (!leanest.ok()) return leanest.status();
     if (least && leanest->plan.largest_peak_bytes() >= least->plan.largest_peak_bytes()) continue;
@@ -211,6 +217,15 @@ absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSou
   }
   if (!least) return why;
   const int64_t limit = *chosen->request.machines.memory_limit;
+  if (several && least->plan.largest_peak_bytes() > limit) {
+    absl::StatusOr<LeanestPlan> leaner =
+        LeastMemoryRun(question, source, *chosen->setting, chosen->request, stop);
+    if (leaner.ok()) {
+      least = *std::move(leaner);
+    } else if (!absl::IsDeadlineExceeded(leaner.status())) {
+      return leaner.status();
+    }
+  }
   if (least->plan.largest_peak_bytes() > limit) {
     const absl::Status status = WhyTooLarge(*least, limit, why);
     if (!several) return status;

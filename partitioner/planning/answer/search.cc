@@ -100,7 +100,10 @@ absl::StatusOr<JointPlan> FindPlan(const PlanQuestion& question, const PlanSourc
     }
     too_large.push_back({best->setting.Describe(), std::string(status.message())});
     std::erase(left.settings, best->setting);
-    if (left.settings.empty()) return leanest;
+    if (left.settings.empty()) {
+      if (request.settings.size() == 1) return leanest;
+      return FitLeanest(question, source, request, leanest);
+    }
   }
   const bool none_fits = absl::IsFailedPrecondition(best.status()) && !leanest.ok();
   return FitLeanest(question, source, request, none_fits ? leanest : best.status());

@@ -1,7 +1,7 @@
 #include "partitioner/planning/plan/least_memory_plan.h"
 
 #include <algorithm>
-#include <optional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,25 +12,48 @@
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planning/plan/candidates.h"
+#include "partitioner/planning/plan/leaner_plan.h"
 #include "partitioner/planning/plan/plan_builder.h"
 
 namespace sluice {
 namespace {
 
+// Actions of the plans whose runs are counted while they are made leaner: bounds the time of large
+// ones, to a few seconds.
+constexpr int64_t kMostActions = 200'000;
+
 // The least memory that one timetable needs, by what the layers declare.
-struct Leanest {
+struct Way {
   const Candidate* candidate = nullptr;
   StageAssignment assignment;
   int64_t bytes = 0;  // of the largest rank
 };
 
-absl::StatusOr<Leanest> LeanestOf(const PlanRequest& request, const Candidate& candidate) {
+absl::StatusOr<Way> LeanestWay(const PlanRequest& request, const Candidate& candidate) {
   const PartitionProblem problem = ProblemOf(request, candidate, request.partition);
   if (absl::Status status = ValidateProblem(problem); !status.ok()) return status;
   const Feasible feasible(problem);
-  Leanest leanest{&candidate, feasible.LeastMemory(), 0};
-  leanest.bytes = feasible.LargestBytes(PriceStages(problem, leanest.assignment));
-  return leanest;
+  Way way{&candidate, feasible.LeastMemory(), 0};
+  way.bytes = feasible.LargestBytes(PriceStages(problem, way.assignment));
+  return way;
+}
+
+std::vector<Plan>::iterator LeanestOf(std::vector<Plan>& plans) {
+  return std::min_element(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
+    return a.largest_peak_bytes() < b.largest_peak_bytes();
+  });
+}
+
+// Makes plans[i], which is of ways[i], leaner, one plan after the other, until one of them fits.
+absl::Status MakeOneFit(const PlanRequest& request, const std::vector<Way>& ways,
+                        const std::function<absl::Status(Plan*)>& count, std::vector<Plan>* plans) {
+  int64_t actions = kMostActions;
+  for (size_t i = 0; i < plans->size(); ++i) {
+    if (FitsInto(request.machines, *LeanestOf(*plans))) break;
+    absl::Status status = MakeLeaner(request, *ways[i].candidate, count, &actions, &(*plans)[i]);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -43,35 +66,42 @@ absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(const PlanRequest& request,
   const absl::StatusOr<std::vector<Candidate>> candidates =
       ListCandidates(request, &rejected, &left_out);
   if (!candidates.ok()) return candidates.status();
-  std::vector<Leanest> ways;
+  std::vector<Way> ways;
   for (const Candidate& candidate : *candidates) {
     if (!ways.empty() && stopped()) {
       left_out = true;
       break;
     }
-    absl::StatusOr<Leanest> way = LeanestOf(request, candidate);
+    absl::StatusOr<Way> way = LeanestWay(request, candidate);
     if (!way.ok()) return way.status();
     ways.push_back(*std::move(way));
   }
   std::stable_sort(ways.begin(), ways.end(),
-                   [](const Leanest& a, const Leanest& b) { return a.bytes < b.bytes; });
-  std::optional<Plan> least;
-  for (const Leanest& way : ways) {
-    if (least && way.bytes >= least->largest_peak_bytes()) break;
+                   [](const Way& a, const Way& b) { return a.bytes < b.bytes; });
+  std::vector<Plan> plans;  // [way], of those that may be leanest
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const Way& way : ways) {
+    if (way.bytes >= least) break;
     absl::StatusOr<Plan> plan = BuildPlan(request, *way.candidate, way.assignment);
     if (!plan.ok()) return plan.status();
     if (count) {
       if (absl::Status status = count(&*plan); !status.ok()) return status;
     }
-    if (!least || plan->largest_peak_bytes() < least->largest_peak_bytes())
-      least = *std::move(plan);
+    least = std::min(least, plan->largest_peak_bytes());
+    plans.push_back(*std::move(plan));
   }
-  least->rejected = std::move(rejected);
+  if (count) {
+    const absl::Status status = MakeOneFit(request, ways, count, &plans);
+    if (absl::IsDeadlineExceeded(status)) left_out = true;
+    if (!status.ok() && !absl::IsDeadlineExceeded(status)) return status;
+  }
+  Plan& leanest = *LeanestOf(plans);
+  leanest.rejected = std::move(rejected);
   // What runs take was not compared over all partitions, nor what several stages of a rank need.
   const bool proved = !left_out && !count && !AllowsCustomOrder(request) &&
                       std::all_of(candidates->begin(), candidates->end(),
                                   [](const Candidate& each) { return each.chunks == 1; });
-  return LeanestPlan{.plan = *std::move(least), .all_tried = !left_out, .proved = proved};
+  return LeanestPlan{.plan = std::move(leanest), .all_tried = !left_out, .proved = proved};
 }
 
 absl::Status NothingFits(int64_t limit) {

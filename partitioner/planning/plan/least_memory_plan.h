@@ -25,7 +25,9 @@ struct LeanestPlan {
 //
 // `count`, where given, replaces a plan's peak_bytes, which the layers declare, by those that a run
 // of it takes; plans are then compared by these. A timetable whose layers declare more than another
-// one's run takes is not tried.
+// one's run takes is not tried. Where none fits into the memory of `request`, those that were are
+// made leaner one after the other (MakeLeaner) until one does; a `count` that is DeadlineExceeded
+// ends that, and not all was tried.
 absl::StatusOr<LeanestPlan> MakeLeastMemoryPlan(
     const PlanRequest& request, const std::function<absl::Status(Plan*)>& count = nullptr);
 // The FailedPrecondition for a limit that `leanest`, which needs least memory of those that were
