@@ -145,7 +145,8 @@ int64_t LeastOfAll(const PlanQuestion& question) {
 }
 
 // What the leanest layers declare says which partition has the leanest run only roughly. In each of
-// these cases the run of what declares least needs more than that of some other partition or policies.
+// these cases the run of what declares least needs more than that of some other partition or
+// policies.
 TEST(FindPlan, HasARunWhereverAnyFits) {
   for (const uint64_t seed : {1, 3, 4, 8, 17, 23}) {
     SCOPED_TRACE(seed);

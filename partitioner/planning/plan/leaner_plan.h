@@ -15,8 +15,8 @@ namespace sluice {
 // Whether every rank has the memory that `plan` needs there; always where there is no limit.
 bool FitsInto(const Machines& machines, const Plan& plan);
 
-// Makes `plan`, which is of `candidate` and whose peak_bytes are what `count` says of it, leaner one
-// change at a time: a layer goes from one stage to another, or stages recompute something else.
+// Makes `plan`, which is of `candidate` and whose peak_bytes are what `count` says of it, leaner
+// one change at a time: a layer goes from one stage to another, or stages recompute something else.
 // Ends once the plan fits into the memory of `request`, when no change that was counted makes it
 // leaner, or when plans of `*actions` actions in all were counted; what was counted is taken off
 // `*actions`. Deterministic. Errors are those of `count`; `plan` is then the leanest so far.

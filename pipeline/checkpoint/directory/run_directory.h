@@ -43,10 +43,11 @@ class RunDirectory {
   // saving before hours go into it. All errors are of bad input but for a full disk
   // (ResourceExhausted): the directory cannot be written; another run is saving there; it holds the
   // checkpoints of another run, and this one neither goes on from one of them nor is to overwrite
-  // them, or (before it has begun) both, or one of them is the model that its adapter is for; `latest`, or a name that a
-  // checkpoint of this run will need, is not ours; or there is no checkpoint to resume from. Where
-  // the run goes on from one of them, those after it are noted as given up (replaced_run.h).
-  // `lock`: what a process of the same run has shared that had it before (ShareLock), if any.
+  // them, or (before it has begun) both, or one of them is the model that its adapter is for;
+  // `latest`, or a name that a checkpoint of this run will need, is not ours; or there is no
+  // checkpoint to resume from. Where the run goes on from one of them, those after it are noted as
+  // given up (replaced_run.h). `lock`: what a process of the same run has shared that had it before
+  // (ShareLock), if any.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run,
                                                             Descriptor lock = Descriptor());
 

@@ -112,8 +112,8 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   RecordProperty("largest_ratio", std::to_string(largest));
 }
 
-// RandomCase() of another family: rotary positions, RMS norms, gates, grouped heads, windows and what
-// else such models have.
+// RandomCase() of another family: rotary positions, RMS norms, gates, grouped heads, windows and
+// what else such models have.
 Case RandomFamilyCase(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto maybe = [&random] { return random() % 2 == 0; };
