@@ -280,11 +280,15 @@ void GraphStepSearch::Descend() {
 }
 
 // Whether the stages chosen so far leave the rank of the last one within memory.
-bool GraphStepSearch::RankFits(const std::vector<GraphChoice>& path) const {
+bool GraphStepSearch::RankFits(const std::vector<GraphChoice>& path) {
   const Placement& placement = problem_.timetable->placement;
   // With one stage per rank, each choice was listed because it fits.
   if (!problem_.machines.limits_memory() || placement.chunks() == 1) return true;
   const int rank = placement.rank(static_cast<int>(path.size()) - 1);
+  // The cuts are listed, and each chunk is looked at in each moment.
+  const size_t moments = problem_.in_flight->moments(rank).size();
+  limits_.steps +=
+      static_cast<int64_t>(path.size() + moments * problem_.in_flight->stages(rank).size());
   return problem_.RankFits(rank, choices_.CutsOf(path));
 }
 

@@ -70,7 +70,7 @@ class GraphStepSearch {
   bool BoundChoices();
 
   void Descend();
-  bool RankFits(const std::vector<GraphChoice>& path) const;
+  bool RankFits(const std::vector<GraphChoice>& path);
   std::optional<ChainMean> Leaf(const std::vector<GraphChoice>& path);
   void Finish(double lower_bound);
 

@@ -194,6 +194,36 @@ TEST(GraphStepSearch, DoesNothingOnceTheTimeIsOver) {
   }
 }
 
+// Whether a rank's stages fit is looked at stage by stage, also where nothing fits and hardly a
+// chain is known: the budget counts that.
+TEST(GraphStepSearch, LooksAtMemoryWithinItsBudget) {
+  ProfileGraph graph;
+  for (int i = 0; i < 24; ++i) {
+    ProfileNode node;
+    node.forward_seconds = node.backward_seconds = 1;
+    node.activation_bytes = 10;
+    if (i > 0) {
+      node.sources = {i - 1};
+      graph.nodes.back().users = {i};
+    }
+    graph.nodes.push_back(node);
+  }
+  Trial trial;
+  trial.graph = graph;
+  trial.timetable = *GenerateSchedule("interleaved", {.ranks = 1, .micro_batches = 8, .chunks = 8});
+  trial.memory = 200;  // too little for all stages, and enough for most
+  const auto sets = Downsets::Enumerate(trial.graph, 1000);
+  ASSERT_TRUE(sets.ok());
+  int64_t looks = 0;
+  SearchOptions options;
+  options.budget = 2'000'000;
+  options.stop = [&looks] { return ++looks < 0; };
+  const GraphStepAnswer answer = Search(trial, *sets, options);
+  EXPECT_FALSE(answer.complete);
+  EXPECT_GE(answer.steps, options.budget);
+  EXPECT_LT(looks, options.budget / 64);  // eight stages in eight moments and more
+}
+
 std::shared_ptr<const CostTable> LayersOf(const ProfileGraph& graph) {
   std::vector<LayerCost> layers;
   for (const ProfileNode& node : graph.nodes) {
