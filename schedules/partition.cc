@@ -110,4 +110,16 @@ absl::StatusOr<Partition> EvenPartition(int layer_count, int stages) {
   return partition;
 }
 
+Partition MoveLayer(Partition partition, int from, int to) {
+  for (int stage = from; stage < to; ++stage) {
+    --partition[stage].last;
+    --partition[stage + 1].first;
+  }
+  for (int stage = from; stage > to; --stage) {
+    ++partition[stage].first;
+    ++partition[stage - 1].last;
+  }
+  return partition;
+}
+
 }  // namespace sluice

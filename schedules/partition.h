@@ -28,6 +28,10 @@ std::string FormatPartition(const Partition& partition);
 // `layer_count` layers over `stages` stages: sizes differ by at most one, the longer ones first.
 // InvalidArgument when there are more stages than layers, or either is below 1.
 absl::StatusOr<Partition> EvenPartition(int layer_count, int stages);
+// `partition` with one layer less in stage `from` and one more in stage `to`: every cut between the
+// two moves by one layer towards `from`. As it is where both are one stage. Stage `from` must have
+// two layers or more.
+Partition MoveLayer(Partition partition, int from, int to);
 
 }  // namespace sluice
 

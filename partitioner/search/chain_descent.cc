@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/partition.h"
+
 namespace sluice {
 namespace {
 
@@ -10,20 +12,6 @@ namespace {
 constexpr size_t kMostGivers = 24;
 // Of all moves, those that are tried in earnest, best first.
 constexpr size_t kMostTaken = 8;
-
-Partition Shifted(const Partition& partition, int from, int to) {
-  Partition shifted = partition;
-  // The boundaries between the two stages, each by one layer towards the giver.
-  for (int at = from; at < to; ++at) {
-    --shifted[at].last;
-    --shifted[at + 1].first;
-  }
-  for (int at = from; at > to; --at) {
-    ++shifted[at].first;
-    ++shifted[at - 1].last;
-  }
-  return shifted;
-}
 
 }  // namespace
 
@@ -137,7 +125,7 @@ void ChainDescent::Offer(const Change& from, const Change& to, std::vector<Move>
 bool ChainDescent::Take(const Move& move, int64_t* steps) {
   StageAssignment before = now_;
   const double penalty = Penalty();
-  now_.partition = Shifted(now_.partition, move.from, move.to);
+  now_.partition = MoveLayer(std::move(now_.partition), move.from, move.to);
   now_.recompute[move.from] = move.from_policy;
   now_.recompute[move.to] = move.to_policy;
   *steps += feasible_.check_steps() + static_cast<int64_t>(choices_.size() * seconds_.size());

@@ -77,5 +77,25 @@ TEST(EvenPartition, RefusesMoreStagesThanLayers) {
   EXPECT_FALSE(EvenPartition(3, 0).ok());
 }
 
+TEST(MoveLayer, MovesEveryCutBetweenTheTwoStages) {
+  const Partition partition = {{0, 2}, {3, 3}, {4, 5}, {6, 9}};
+  EXPECT_EQ(FormatPartition(MoveLayer(partition, 0, 1)), "0-1,2-3,4-5,6-9");
+  EXPECT_EQ(FormatPartition(MoveLayer(partition, 0, 3)), "0-1,2,3-4,5-9");
+  EXPECT_EQ(FormatPartition(MoveLayer(partition, 3, 2)), "0-2,3,4-6,7-9");
+  EXPECT_EQ(FormatPartition(MoveLayer(partition, 3, 0)), "0-3,4,5-6,7-9");
+  EXPECT_EQ(MoveLayer(partition, 2, 2), partition);
+}
+
+TEST(MoveLayer, BackAgainChangesNothing) {
+  const Partition even = *EvenPartition(20, 5);
+  for (int from = 0; from < 5; ++from) {
+    for (int to = 0; to < 5; ++to) {
+      const Partition moved = MoveLayer(even, from, to);
+      EXPECT_TRUE(ParsePartition(FormatPartition(moved), 20).ok()) << from << " to " << to;
+      EXPECT_EQ(MoveLayer(moved, to, from), even) << from << " to " << to;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice

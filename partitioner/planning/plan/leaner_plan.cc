@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planning/plan/plan_builder.h"
+#include "schedules/partition.h"
 
 namespace sluice {
 namespace {
@@ -16,19 +17,6 @@ namespace {
 constexpr size_t kMostChanges = 16;
 
 using Visit = absl::FunctionRef<void(StageAssignment)>;
-
-// `partition` with a layer of stage `from` in stage `to` instead: those between them move along.
-Partition MoveLayer(Partition partition, int from, int to) {
-  for (int stage = from; stage < to; ++stage) {
-    --partition[stage].last;
-    --partition[stage + 1].first;
-  }
-  for (int stage = from; stage > to; --stage) {
-    ++partition[stage].first;
-    ++partition[stage - 1].last;
-  }
-  return partition;
-}
 
 // `now` with a layer more or less in `stage`. Where a layer changes its place, what suited the
 // recomputing of both stages before need not do so any longer: one policy for all is tried, too.
@@ -98,12 +86,6 @@ std::vector<Change> ChangesOf(const PartitionProblem& problem, const Plan& plan)
   return best;
 }
 
-int64_t ActionsOf(const Timetable& timetable) {
-  int64_t actions = 0;
-  for (const std::vector<Action>& row : timetable.rows) actions += static_cast<int64_t>(row.size());
-  return actions;
-}
-
 }  // namespace
 
 bool FitsInto(const Machines& machines, const Plan& plan) {
@@ -118,7 +100,7 @@ absl::Status MakeLeaner(const PlanRequest& request, const Candidate& candidate,
                         const std::function<absl::Status(Plan*)>& count, int64_t* actions,
                         Plan* plan) {
   const PartitionProblem problem = ProblemOf(request, candidate, request.partition);
-  const int64_t actions_each = ActionsOf(candidate.timetable);
+  const int64_t actions_each = candidate.timetable.action_count();
   for (bool leaner = true;
        leaner && *actions >= actions_each && !FitsInto(request.machines, *plan);) {
     leaner = false;
