@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
+#include "partitioner/candidate.h"
+#include "partitioner/memory/in_flight.h"
 #include "partitioner/planning/answer/search.h"
+#include "partitioner/planning/plan/plan_builder.h"
 
 namespace sluice {
 namespace {
@@ -53,6 +57,26 @@ void DoubleBandwidth(Machines* machines) {
   for (Link& link : machines->rank_links) link.bandwidth *= kMoreBandwidth;
 }
 
+// `known` on the machines that `request` now has for its setting, as fast or slow as they make it.
+// The bytes and the audits stay as they were: neither more memory nor faster links add to them.
+absl::StatusOr<JointPlan> PriceAgain(const JointRequest& request, JointPlan known) {
+  absl::StatusOr<Machines> machines = request.price(known.setting);
+  if (!machines.ok()) return machines.status();
+  known.machines = *std::move(machines);
+  Plan& plan = known.plan;
+  const Candidate candidate{plan.schedule, plan.chunks, plan.timetable,
+                            std::make_shared<const InFlight>(plan.timetable)};
+  absl::StatusOr<Plan> again = BuildPlan(RequestOf(request.common, known.setting, known.machines),
+                                         candidate, AssignmentOf(plan));
+  if (!again.ok()) return again.status();
+  again->peak_bytes = std::move(plan.peak_bytes);
+  again->audit_bytes = std::move(plan.audit_bytes);
+  again->audit_seconds = plan.audit_seconds;
+  again->step_seconds += plan.audit_seconds;
+  plan = *std::move(again);
+  return known;
+}
+
 // Answers one question again for other circumstances, which `what` names.
 class Replanner {
  public:
@@ -64,6 +88,31 @@ class Replanner {
 
   // Plans with what `change` makes of the memory and links of each setting.
   absl::StatusOr<JointPlan> With(const std::string& what, const Change& change) const {
+    const absl::StatusOr<JointRequest> request = RequestWith(change);
+    if (!request.ok()) return request.status();
+    return Find(what, *request);
+  }
+
+  // The same for a `change` that gives more memory or faster links, where `known` is a plan that is
+  // possible without it: it is the answer where a search that ends early finds nothing as fast.
+  absl::StatusOr<JointPlan> WithMore(const std::string& what, const Change& change,
+                                     const JointPlan& known) const {
+    const absl::StatusOr<JointRequest> request = RequestWith(change);
+    if (!request.ok()) return request.status();
+    absl::StatusOr<JointPlan> found = Find(what, *request);
+    absl::StatusOr<JointPlan> again = PriceAgain(*request, known);
+    const bool faster = found.ok() && again.ok() &&
+                        found->plan.objective_seconds() <= again->plan.objective_seconds();
+    return faster ? found : again;
+  }
+
+  absl::StatusOr<JointPlan> Unchanged(const std::string& what) const {
+    return With(what, [](Machines*) {});
+  }
+
+ private:
+  // Refers to `change`.
+  absl::StatusOr<JointRequest> RequestWith(const Change& change) const {
     absl::StatusOr<JointRequest> request = MakeJointRequest(question_, source_);
     if (!request.ok()) return request.status();
     request->common.gap = std::max(request->common.gap, kGoodEnough);
@@ -72,6 +121,10 @@ class Replanner {
       if (machines.ok()) change(&*machines);
       return machines;
     };
+    return request;
+  }
+
+  absl::StatusOr<JointPlan> Find(const std::string& what, const JointRequest& request) const {
     ProgressCallback named;
     if (progress_) {
       named = [&](PlanProgress progress) {
@@ -79,14 +132,9 @@ class Replanner {
         progress_(progress);
       };
     }
-    return FindPlan(question_, source_, *request, named);
+    return FindPlan(question_, source_, request, named);
   }
 
-  absl::StatusOr<JointPlan> Unchanged(const std::string& what) const {
-    return With(what, [](Machines*) {});
-  }
-
- private:
   const PlanQuestion& question_;
   const PlanSource& source_;
   const ProgressCallback& progress_;
@@ -134,14 +182,18 @@ std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& 
   std::vector<PlanVariant> variants;
   if (!question.cluster) AddOtherDevices(question, source, best, progress, &variants);
   const Replanner replan(question, source, progress);
-  const auto add = [&](const std::string& what, const Replanner::Change& change) {
-    variants.push_back(Describe(what, replan.With(what, change)));
+  const auto add = [&](const std::string& what, const Replanner::Change& change,
+                       const JointPlan& known) {
+    absl::StatusOr<JointPlan> found = replan.WithMore(what, change, known);
+    variants.push_back(Describe(what, found));
+    return found.ok() ? *std::move(found) : known;
   };
   if (best.machines.limits_memory()) {
-    add("10 GiB more memory per device", AddMemory);
-    add("unlimited memory", [](Machines* machines) { machines->SetMemory(std::nullopt); });
+    const JointPlan more = add("10 GiB more memory per device", AddMemory, best);
+    const auto unlimited = [](Machines* machines) { machines->SetMemory(std::nullopt); };
+    add("unlimited memory", unlimited, more);
   }
-  add("twice the bandwidth", DoubleBandwidth);
+  add("twice the bandwidth", DoubleBandwidth, best);
   return variants;
 }
 

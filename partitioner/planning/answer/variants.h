@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-// What more or fewer devices, more memory or bandwidth would change, beside `best`.
+// What more or fewer devices, more memory or bandwidth would change, beside `best`. With more
+// memory or bandwidth alone nothing is slower than `best`, however early the search for it ends.
 std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& source,
                                 const JointPlan& best, const ProgressCallback& progress);
 // The fastest plan for every amount of memory, from what the best plan needs downwards, until
