@@ -36,6 +36,7 @@ struct SvgOptions {
   // Pixels, at least kLeastSvgWidth; 0: as many as the bars need to show their numbers.
   int width = 0;
   bool seconds = false;                      // times are seconds, not those of some unit
+  std::vector<std::string> rank_names = {};  // [rank] else "rank 0", "rank 1", ...
   std::vector<std::string> rank_notes = {};  // [rank] below its name: "layers 0-13"
   std::string peak_name = {};                // what `peaks` are
   std::vector<std::string> peaks = {};       // [rank]; else the most activations that it holds

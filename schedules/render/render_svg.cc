@@ -87,10 +87,15 @@ class SvgChart {
  private:
   double LabelWidth() const {
     constexpr double kGap = 10;
-    double widest = TextWidth(absl::StrCat("rank ", run_.rows.size() - 1), kFont);
+    double widest = 0;
+    for (size_t rank = 0; rank < run_.rows.size(); ++rank)
+      widest = std::max(widest, TextWidth(NameOf(rank), kFont));
     for (const std::string& note : options_.rank_notes)
       widest = std::max(widest, TextWidth(note, kNoteFont));
     return std::max(kLeastLabel, widest + kGap);
+  }
+  std::string NameOf(size_t rank) const {
+    return options_.rank_names.empty() ? absl::StrCat("rank ", rank) : options_.rank_names[rank];
   }
   const std::string& PeakName() const {
     static const std::string* const kActivations = new std::string("peak");
@@ -173,7 +178,7 @@ class SvgChart {
 
   std::string Lane(size_t rank) const {
     const double y = Y(rank);
-    const std::string name = absl::StrCat("rank ", rank);
+    const std::string name = NameOf(rank);
     std::string svg =
         options_.rank_notes.empty()
             ? Text(left_ - 10, y + kLaneHeight / 2 + 4, "end", name)

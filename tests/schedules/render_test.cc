@@ -19,6 +19,7 @@
 #include "schedules/render/messages.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/render_text_density.h"
+#include "schedules/render/svg_elements.h"
 
 namespace sluice {
 namespace {
@@ -285,6 +286,23 @@ TEST(RenderSvg, TitleAndFactsAreThoseAskedFor) {
   EXPECT_EQ(CountOf(bare, "class=\"title\""), 0);
   EXPECT_EQ(CountOf(bare, "makespan"), 0);
   EXPECT_THAT(RenderSvg(drawn.run, drawn.table, {.facts = {"one", "two"}}), HasSubstr(">one  "));
+}
+
+// The bars begin behind the longest name.
+TEST(RenderSvg, NamesOfRanksAreThoseAskedFor) {
+  const Drawn drawn = Draw("1f1b", {2, 8});
+  const std::string plain = RenderSvg(drawn.run, drawn.table);
+  EXPECT_EQ(RenderSvg(drawn.run, drawn.table, {.rank_names = {"rank 0", "rank 1"}}), plain);
+  const std::string longest = "the <first> of both ranks";
+  const std::string named =
+      RenderSvg(drawn.run, drawn.table, {.width = 700, .rank_names = {longest, "second"}});
+  EXPECT_EQ(CountOf(named, ">rank "), 0);
+  EXPECT_THAT(named, HasSubstr(" class=\"end\">the &lt;first&gt; of both ranks<"));
+  const size_t second = named.find(" class=\"end\">second<");
+  ASSERT_NE(second, std::string::npos);
+  const double end = Attributes(named.substr(named.rfind('<', second)), "text", "x").front();
+  EXPECT_GT(end, TextWidth(longest, 12));
+  for (const double bar : Attributes(named, "rect", "x")) EXPECT_GT(bar, end);
 }
 
 // The axis says what its numbers are, and a chart in seconds has numbers of few digits.

@@ -62,6 +62,14 @@ std::vector<std::string> FactsOf(const PlanAnswer& answer) {
   return facts;
 }
 
+// What a rank is called where devices differ: "rank 3 \u00b7 h100". A name from a file may
+// be of any length: as much of it is shown as leaves room for the bars of a narrow picture.
+std::string NameOf(size_t rank, const std::string& kind) {
+  constexpr int kLongest = 12;
+  const std::string shown = fmt::format("{:.{}}", kind, kLongest);
+  return absl::StrCat("rank ", rank, " \u00b7 ", shown, shown == kind ? "" : "\u2026");
+}
+
 std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>& stages) {
   Partition ranges;
   size_t operations = 0;
@@ -91,9 +99,12 @@ std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>&
                      .facts = FactsOf(answer),
                      .width = width,
                      .seconds = true,
+                     .rank_names = {},
                      .rank_notes = {},
                      .peak_name = "memory",
                      .peaks = {}};
+  for (const RankDevices& devices : answer.context.rank_devices)
+    options.rank_names.push_back(NameOf(options.rank_names.size(), devices.kind));
   for (const std::vector<const PlanStage*>& of_rank : stages) {
     options.rank_notes.push_back(NoteOf(answer, of_rank));
     options.peaks.push_back(

@@ -19,7 +19,8 @@ struct DrawnStep {
 DrawnStep DrawnStepOf(const Plan& plan);
 
 // One step of a plan as SVG, with one row per rank: its layers, its memory, and the seconds of its
-// actions. `title` and `width` as in SvgOptions. Requires a plan with a schedule.
+// actions; where devices differ, of which kind its own are. `title` and `width` as in SvgOptions.
+// Requires a plan with a schedule.
 std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width);
 
 // What a rank holds, beside its name: "layers 0-13", "layers 0-4, 17-21"; of many ranges, how many

@@ -895,6 +895,26 @@ TEST_F(PlanCommand, SaysWhichDevicesEachRankOfAClusterHolds) {
                                 : "ranks 0-1 on h100 2-5, rank 2 on a100 0-1";
   EXPECT_THAT(Run("plan " + words).out, testing::HasSubstr(lines));
   EXPECT_THAT(Run("plan " + words + " --format megatron").err, testing::HasSubstr(lines));
+  const std::string drawn = Run("plan " + words + " --format svg").out;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    EXPECT_THAT(drawn, HasSubstr(absl::StrCat(">rank ", rank, " \u00b7 ",
+                                              devices[rank] == '0' ? "a100<" : "h100<")));
+  }
+}
+
+// A name from a cluster's file leaves room for the bars.
+TEST_F(PlanCommand, ShowsTheBeginningOfALongNameOfADevice) {
+  std::ofstream(Path("mixed.json"))
+      << R"({"name": "mixed", "devices": [{"device": "h200", "count": 1},
+      {"device": {"name": "µ-device & more, which <nobody> sells", "fp32_flops": 6e13,
+                  "bf16_flops": 9e14, "memory_bandwidth": 4e12}, "count": 1}],
+      "devices_per_node": 2, "inside": {"bandwidth": 3e11}})";
+  const std::string drawn = Run("plan gpt2 --devices 2 --micro-batch-size 1 --schedule 1f1b "
+                                "--format svg --cluster " +
+                                Path("mixed.json"))
+                                .out;
+  EXPECT_THAT(drawn, HasSubstr(" \u00b7 h200<"));
+  EXPECT_THAT(drawn, HasSubstr(" \u00b7 µ-device &amp; m\u2026<"));
 }
 
 // No variant with less memory is faster than the best plan, whichever devices have how much.
