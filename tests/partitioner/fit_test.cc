@@ -1,4 +1,4 @@
-// Plans for as much memory as a run takes, where the layers declare something else.
+// Plans for as much memory as a run takes, where the layers declare less.
 #include "partitioner/planning/answer/fit.h"
 
 #include <gmock/gmock.h>
@@ -73,8 +73,8 @@ void ExpectWhatIsAskedForIsEnough(const PlanQuestion& question, int64_t budget =
   EXPECT_THAT(std::string(less.status().message()), HasSubstr("(" + std::to_string(enough)));
 }
 
-// What two stages of one rank declare may be more than a run of them holds.
-TEST(FindPlan, HasARunThatFitsWhereItsLayersDeclareMore) {
+// With two stages on each rank, where the search chooses their layers and where it does not.
+TEST(FindPlan, HasARunThatFitsOfSeveralStagesOnARank) {
   PlanQuestion question = SomeQuestion();
   ExpectWhatIsAskedForIsEnough(question);
   question.partition = Partition{{0, 1}, {2, 2}, {3, 3}, {4, 5}};
@@ -116,6 +116,29 @@ PlanQuestion RandomQuestion(uint64_t seed) {
   question.micro_batch_size = random() % 2 == 0 ? 1 : 4;
   question.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   return question;
+}
+
+// So a setting whose layers alone declare more than the run of another one takes cannot be leaner.
+TEST(FindPlan, TakesNoLessThanItsLayersDeclare) {
+  double largest = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    PlanQuestion question = RandomQuestion(seed);
+    question.memory = INT64_MAX / 2;
+    const PlanSource source = *MakeSource(question);
+    JointRequest request = *MakeJointRequest(question, source);
+    request.common.budget = 0;
+    const absl::StatusOr<JointPlan> declared = MakeJointPlan(request);
+    const absl::StatusOr<JointPlan> run = FindPlan(question, source, request, {});
+    ASSERT_TRUE(declared.ok() && run.ok()) << declared.status() << run.status();
+    ASSERT_EQ(run->plan.partition(), declared->plan.partition());
+    for (size_t rank = 0; rank < run->plan.peak_bytes.size(); ++rank) {
+      const int64_t bytes = declared->plan.peak_bytes[rank];
+      EXPECT_GE(run->plan.peak_bytes[rank], bytes) << "rank " << rank << ", seed " << seed;
+      largest = std::max(
+          largest, static_cast<double>(run->plan.peak_bytes[rank]) / static_cast<double>(bytes));
+    }
+  }
+  EXPECT_GT(largest, 1);
 }
 
 // The bytes of a run of the partition and policies that need least, found by trying all.

@@ -160,8 +160,8 @@ std::vector<LeanSetting> LeanestFirst(const JointRequest& joint,
   return settings;
 }
 
-// Seconds that no plan of any of `settings` beats, whatever it takes of memory: of that a run may
-// take less than layers declare.
+// Seconds that no plan of any of `settings` beats, whatever it takes of memory: this holds even if
+// layers should declare more than a run takes.
 double FloorWithoutLimits(const std::vector<LeanSetting>& settings) {
   double floor = std::numeric_limits<double>::infinity();
   for (const LeanSetting& each : settings) {

@@ -21,11 +21,11 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best);
 
 // Where the search found nothing (`why`): the plan of all settings whose run needs least memory, if
-// that fits. The search may have ended with its budget, or have counted more than a run takes: of
-// several stages of one rank, layers may declare more than a run holds. The bound of such a plan is
-// true whatever plans take of memory. Else FailedPrecondition says how much a run would need, or
-// DeadlineExceeded where that nothing fits is not proved; `why` is returned where it tells of
-// something else than memory, or the time is over.
+// that fits. The search may have ended with its budget, or have found only plans whose runs need
+// more than their layers declare, and more than there is. The bound of such a plan is true whatever
+// plans take of memory. Else FailedPrecondition says how much a run would need, or DeadlineExceeded
+// where that nothing fits is not proved; `why` is returned where it tells of something else than
+// memory, or the time is over.
 absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSource& source,
                                      const JointRequest& joint, const absl::Status& why);
 
