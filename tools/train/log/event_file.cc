@@ -209,6 +209,38 @@ WireField FieldOf(absl::string_view message, uint64_t number) {
   return found;
 }
 
+// What one event file shows of a step: as ShownAt.
+struct FileShows {
+  std::map<std::string, std::string> shown;
+  bool hides_older = false;  // of the files before it, all that they say of that step
+};
+
+FileShows WhatFileShows(const std::filesystem::path& path, int64_t step) {
+  FileShows file;
+  std::error_code error;
+  // To open a named pipe would wait for whoever writes into it.
+  if (!std::filesystem::is_regular_file(path, error)) return file;
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  if (error) return file;
+  std::ifstream stream(path, std::ios::binary);
+  while (const std::optional<std::string> event = NextRecord(&stream, bytes)) {
+    const auto at = static_cast<int64_t>(FieldOf(*event, kStep).value);
+    const bool starts = FieldOf(FieldOf(*event, kSession).bytes, kStatus).value == kStarted;
+    if (starts && at <= step) {
+      file.shown.clear();
+      file.hides_older = true;
+    }
+    if (at != step) continue;
+    for (const WireField& value : FieldsOf(FieldOf(*event, kSummary).bytes)) {
+      if (value.number != kValue) continue;
+      const absl::string_view image = FieldOf(value.bytes, kImage).bytes;
+      file.shown[std::string(FieldOf(value.bytes, kTag).bytes)] =
+          std::string(FieldOf(image, kEncodedImage).bytes);
+    }
+  }
+  return file;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& directory) {
@@ -281,26 +313,13 @@ std::string EventRecord(const std::string& event) {
 
 std::map<std::string, std::string> ShownAt(const std::string& directory, int64_t step) {
   std::map<std::string, std::string> shown;
-  for (const std::string& name : EventFiles(directory)) {
-    const std::filesystem::path path = std::filesystem::path(directory) / name;
-    std::error_code error;
-    // To open a named pipe would wait for whoever writes into it.
-    if (!std::filesystem::is_regular_file(path, error)) continue;
-    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
-    if (error) continue;
-    std::ifstream file(path, std::ios::binary);
-    while (const std::optional<std::string> event = NextRecord(&file, bytes)) {
-      const auto at = static_cast<int64_t>(FieldOf(*event, kStep).value);
-      const bool starts = FieldOf(FieldOf(*event, kSession).bytes, kStatus).value == kStarted;
-      if (starts && at <= step) shown.clear();
-      if (at != step) continue;
-      for (const WireField& value : FieldsOf(FieldOf(*event, kSummary).bytes)) {
-        if (value.number != kValue) continue;
-        const absl::string_view image = FieldOf(value.bytes, kImage).bytes;
-        shown[std::string(FieldOf(value.bytes, kTag).bytes)] =
-            std::string(FieldOf(image, kEncodedImage).bytes);
-      }
-    }
+  std::vector<std::string> names = EventFiles(directory);
+  // The newest first: a run that began at `step` or before it hides what is older.
+  std::reverse(names.begin(), names.end());
+  for (const std::string& name : names) {
+    FileShows file = WhatFileShows(std::filesystem::path(directory) / name, step);
+    shown.merge(file.shown);
+    if (file.hides_older) break;
   }
   return shown;
 }
