@@ -82,10 +82,19 @@ RunTrait GivenOrNot(const char* flag, bool given) {
           .advice = "give it to all ranks, or to none"};
 }
 
+// Where the weights are from: people see by it whether they gave another folder, or whether it holds
+// something else on another machine.
+std::string WeightsText(const Saving& saving) {
+  if (saving.init.empty() && saving.adapter.empty()) return "random ones";
+  if (saving.adapter.empty()) return absl::StrCat("--init ", saving.init);
+  return absl::StrCat(saving.init.empty() ? "" : absl::StrCat("--init ", saving.init, " "),
+                      "--adapter ", saving.adapter);
+}
+
 }  // namespace
 
 std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
-                               const Dataset& data, int64_t first_step) {
+                               const Dataset& data, const RunStart& start) {
   const RunRequest& request = plan.request;
   const std::string arithmetic = ArithmeticOf(options);
   return {
@@ -128,9 +137,13 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
                            options.watching.eval_micro_batches, "|",
                            options.saving.directory.empty() ? 0 : 1, "|", options.saving.every))},
       {"the checkpoint to go on from",
-       HashOf(absl::StrCat(first_step, "|", options.saving.resume.empty() ? 0 : 1, "|",
-                           options.saving.init.empty() ? 0 : 1, "|",
-                           options.saving.adapter.empty() ? 0 : 1))},
+       HashOf(absl::StrCat(start.step, "|", options.saving.resume.empty() ? 0 : 1, "|",
+                           start.checkpoint))},
+      {.name = "the weights to begin with",
+       .hash = HashOf(absl::StrCat(options.saving.init.empty() ? 0 : 1, "|",
+                                   options.saving.adapter.empty() ? 0 : 1, "|", start.weights)),
+       .shown = WeightsText(options.saving),
+       .advice = "give all ranks copies of the same files"},
   };
 }
 

@@ -25,9 +25,16 @@ struct RunTrait {
 };
 inline constexpr size_t kLongestShown = 128;
 
+// What a rank has read before the first step.
+struct RunStart {
+  int64_t step = 0;         // after which it goes on
+  uint64_t checkpoint = 0;  // LoadedCheckpoint::hash of the one to go on from; 0: none
+  uint64_t weights = 0;     // SampleTensors of the files of --init and --adapter; 0: none
+};
+
 // All of a run's, in an order that depends on nothing.
 std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
-                               const Dataset& data, int64_t first_step);
+                               const Dataset& data, const RunStart& start);
 
 // Compares the traits of all ranks: those that differ would misread each other's messages, or train
 // something else than was asked for. FailedPrecondition, with the same words on every rank, says in

@@ -76,17 +76,6 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   return state;
 }
 
-// From the root, so that a run that is started elsewhere finds it; "" stays. Of a folder also where
-// links lead: `latest` will lead elsewhere, while a file may be a link out of its folder.
-std::string WholePath(const std::string& path) {
-  if (path.empty()) return path;
-  std::error_code failed;
-  const bool folder = std::filesystem::is_directory(path, failed);
-  const std::filesystem::path whole =
-      folder ? std::filesystem::canonical(path, failed) : std::filesystem::absolute(path, failed);
-  return failed ? path : whole.lexically_normal().string();
-}
-
 // The folder of weights that are named by their file or by their folder.
 std::string FolderOf(const std::string& path) {
   std::error_code ignored;
@@ -196,6 +185,15 @@ std::string Join(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
+
+std::string WholePath(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code failed;
+  const bool folder = std::filesystem::is_directory(path, failed);
+  const std::filesystem::path whole =
+      folder ? std::filesystem::canonical(path, failed) : std::filesystem::absolute(path, failed);
+  return failed ? path : whole.lexically_normal().string();
+}
 
 absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, const SavePoint& point,

@@ -34,6 +34,10 @@ struct SavePoint {
   bool evaluation_due = false;      // as RunState's
 };
 
+// `path` from the root, so that a run that is started elsewhere finds it; "" stays. Of a folder also
+// where links lead: `latest` will lead elsewhere, while a file may be a link out of its folder.
+std::string WholePath(const std::string& path);
+
 // Writes weights and optimizer state of all ranks at `point` below options.saving.directory, as
 // SaveTogether does. Called by every rank of `world`, between steps: each writes what it holds
 // into files that are the same however the state was divided. `on_read` (may be empty) is called as

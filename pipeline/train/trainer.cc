@@ -1,10 +1,12 @@
 #include "pipeline/train/trainer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -18,8 +20,11 @@
 #include "models/device/host_limits.h"
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
+#include "models/files/shards.h"
+#include "models/files/tensor_sample.h"
 #include "models/kernels/kernel_threads.h"
 #include "models/spec/adaptation.h"
+#include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_threads.h"
@@ -36,12 +41,21 @@ namespace {
 // an edge besides a step's own.
 constexpr size_t kExtraMessages = 16;
 
+// With `init` as a folder that stays what it is: DIR/latest leads elsewhere once the run that saves
+// to DIR goes on.
+TrainOptions WithWholeInit(TrainOptions options) {
+  std::error_code ignored;
+  std::string& init = options.saving.init;
+  if (std::filesystem::is_directory(init, ignored)) init = WholePath(init);
+  return options;
+}
+
 // What all ranks of this process share.
 class Run {
  public:
   Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
       const TrainEvents& events, const std::atomic<bool>* stop)
-      : options_(options),
+      : options_(WithWholeInit(options)),
         context_{
             .plan = &plan, .data = &data, .options = &options_, .events = &events, .stop = stop} {}
 
@@ -49,7 +63,7 @@ class Run {
   absl::Status Prepare(int64_t bytes, Communicator* world) {
     absl::Status status = CheckMemory(bytes, world);
     if (status.ok()) status = OpenResume();
-    if (status.ok()) TakeTraits();
+    if (status.ok()) TakeTraits(WhatIsRead());
     return status;
   }
 
@@ -57,7 +71,7 @@ class Run {
   absl::Status Prepare(int64_t bytes, const Regrouping& regrouping) {
     absl::Status status = CheckMemory(bytes, regrouping.all);
     if (status.ok() && !options_.saving.resume.empty()) status = FindParts(regrouping);
-    if (status.ok()) TakeTraits();
+    if (status.ok()) TakeTraits(WhatIsRead());
     return status;
   }
 
@@ -87,7 +101,7 @@ class Run {
     context_.shows_last = found.last.known && found.shown_step < found.last.step;
     context_.resumed = {
         .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
-    GoOn(regrouping);
+    GoOn(regrouping, {.step = found.last.step});
     return true;
   }
 
@@ -110,7 +124,7 @@ class Run {
       regrouping.held->has_next_gradients = false;
     }
     if (absl::Status status = StartTogether(state, world); !status.ok()) return status;
-    GoOn(regrouping);
+    GoOn(regrouping, WhatIsRead());
     return absl::OkStatus();
   }
 
@@ -199,9 +213,26 @@ class Run {
     return result;
   }
 
-  void TakeTraits() {
-    context_.traits =
-        TraitsOf(*context_.plan, *context_.options, *context_.data, context_.last.step);
+  void TakeTraits(const RunStart& start) {
+    context_.traits = TraitsOf(*context_.plan, *context_.options, *context_.data, start);
+  }
+
+  // Of where the run begins, as this process finds it. What cannot be read counts as nothing: to
+  // load it is the error.
+  RunStart WhatIsRead() const {
+    RunStart start{.step = context_.last.step};
+    const Saving& saving = options_.saving;
+    const bool resumes = !saving.resume.empty();
+    if (resumes) start.checkpoint = resume_.checkpoint->hash;
+    if (!saving.init.empty()) {
+      const auto weights = OpenModelWeights(saving.init);
+      if (weights.ok()) start.weights += SampleTensors(**weights).value_or(0);
+    }
+    if (!saving.adapter.empty() && !resumes) {
+      const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(saving.adapter);
+      if (adapter.ok()) start.weights += SampleTensors(*adapter->tensors).value_or(0);
+    }
+    return start;
   }
 
   // Whether the machine has memory for this process, and for those of `world` that share it.
@@ -281,8 +312,8 @@ class Run {
     return absl::OkStatus();
   }
 
-  // Where a group of ranks goes on after context_.last.
-  void GoOn(const Regrouping& regrouping) {
+  // Where a group of ranks goes on after context_.last; `start`: what it has read for that.
+  void GoOn(const Regrouping& regrouping, const RunStart& start) {
     const int64_t vouched = regrouping.vouched_step;
     context_.vouched_step =
         vouched < 0 ? context_.last.step : std::min(vouched, context_.last.step);
@@ -290,7 +321,7 @@ class Run {
     RunHistory& history = regrouping.held->history;
     history.CutAfter(context_.last.step);
     context_.history = history;
-    TakeTraits();
+    TakeTraits(start);
   }
 
   // Reading weights may take longer than the time-out, and one rank may have more to read than
@@ -346,8 +377,8 @@ void Append(const std::vector<TraceEvent>& more, std::vector<TraceEvent>* trace)
 // Whether ranks of the two compute the same, each by itself.
 bool SameTraits(const RunPlan& a, const RunPlan& b, const TrainOptions& options,
                 const Dataset& data) {
-  const std::vector<RunTrait> of_a = TraitsOf(a, options, data, 0);
-  const std::vector<RunTrait> of_b = TraitsOf(b, options, data, 0);
+  const std::vector<RunTrait> of_a = TraitsOf(a, options, data, {});
+  const std::vector<RunTrait> of_b = TraitsOf(b, options, data, {});
   return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
                     [](const RunTrait& x, const RunTrait& y) { return x.hash == y.hash; });
 }

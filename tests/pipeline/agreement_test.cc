@@ -94,7 +94,7 @@ TEST(TraitsOf, SayWhatDecidesWhichMessagesFollow) {
   directed.portions = &portions;
   const auto said = [&](const TrainOptions& rank_0, const TrainOptions& rank_1) {
     return std::string(
-        Compare({TraitsOf(plan, rank_0, data, 0), TraitsOf(plan, rank_1, data, 0)})[0].message());
+        Compare({TraitsOf(plan, rank_0, data, {}), TraitsOf(plan, rank_1, data, {})})[0].message());
   };
   EXPECT_EQ(said(plain, plain), "");
   EXPECT_EQ(said(traced, traced), "");

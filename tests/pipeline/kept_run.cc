@@ -65,7 +65,7 @@ absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& op
     resume = *std::move(opened);
     context.last.step = resume.step;
   }
-  context.traits = TraitsOf(plan, options, data, context.last.step);
+  context.traits = TraitsOf(plan, options, data, {.step = context.last.step});
   run.states.resize(static_cast<size_t>(plan.world_size()));
   InProcessGroup group(plan.world_size(), EdgeCapacity(plan));
   absl::Status status = RunRanks(

@@ -205,6 +205,34 @@ TEST_F(CheckpointTest, AnAdapterOfAnotherScaleIsAnotherRun) {
   EXPECT_TRUE(Train(*CompileRun(request), rest).ok());
 }
 
+// A folder's link may lead elsewhere as soon as the weights have been read: whoever trains there goes
+// on.
+TEST_F(CheckpointTest, AnAdapterIsOfTheWeightsThatWereRead) {
+  const fs::path base = directory_ / "base";
+  TrainOptions whole = SmallOptions(1);
+  whole.saving.directory = base.string();
+  ASSERT_TRUE(Train(MakePlan({}), whole).ok());
+  TrainOptions options = SmallOptions(2);
+  options.saving.init = (base / "latest").string();
+  options.saving.directory = (directory_ / "adapter").string();
+  options.saving.every = 1;
+  options.saving.saves_adapter = true;
+  const RunPlan plan = MakePlan({.adapted = "lora"});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  TrainEvents events;
+  events.on_step = [&](const StepMetrics& metrics) {
+    if (metrics.step != 1) return;
+    fs::create_directory(base / "step-00000002");
+    fs::remove(base / "latest");
+    fs::create_directory_symlink("step-00000002", base / "latest");
+  };
+  ASSERT_TRUE(TrainInProcess(plan, data, options, events, nullptr).ok());
+  const absl::StatusOr<LoadedCheckpoint> saved = OpenCheckpoint(options.saving.directory);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->state.step, 2);
+  EXPECT_EQ(saved->state.base, fs::canonical(base / "step-00000001").string());
+}
+
 // Numbers are compared, not how an older version wrote them.
 TEST_F(CheckpointTest, AnAdaptersNumbersMayBeWrittenInMoreDigits) {
   TrainOptions first = SmallOptions(1);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <thread>
 #include <utility>
@@ -153,6 +154,64 @@ TEST(TrainRank, TellsTheOthersWhyItEnds) {
   for (const absl::Status& end : ends)
     EXPECT_THAT(std::string(end.message()), testing::HasSubstr("/nowhere/at/all"));
 }
+
+// Checkpoints of a step of the same run with other learning rates, and ranks of which the last one
+// begins with those of another folder than the rest.
+class OtherWeights : public testing::TestWithParam<SmallRun> {
+ protected:
+  OtherWeights() { fs::remove_all(folder_); }
+  ~OtherWeights() override { fs::remove_all(folder_); }
+
+  std::string Saved(const char* name, double lr) const {
+    TrainOptions options = SmallOptions(1);
+    options.training.optimizer.lr = lr;
+    options.saving.directory = (folder_ / name).string();
+    EXPECT_TRUE(Train(MakePlan(GetParam()), options).ok());
+    return (folder_ / name / "latest").string();
+  }
+
+  // The first rank's answer; `set` puts in where a rank begins.
+  static std::string Said(const std::function<void(Saving*, const std::string&)>& set,
+                          const std::string& first, const std::string& last) {
+    const RunPlan plan = MakePlan(GetParam());
+    const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(plan.world_size(), {});
+    std::vector<absl::Status> ends(group.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < ends.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        const HashedData data(plan.request.spec, plan.request.batch.seq);
+        TrainOptions options = SmallOptions(kSteps);
+        options.training.given.lr = options.training.optimizer.lr;  // else they differ in that too
+        set(&options.saving, rank + 1 == ends.size() ? last : first);
+        ends[rank] = TrainRank(plan, data, options, {}, nullptr, *group[rank]).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& end : ends) EXPECT_EQ(end.code(), ends.front().code());
+    return std::string(ends.front().message());
+  }
+
+  const fs::path folder_ = fs::path(testing::TempDir()) / ("other_weights_" + GetParam().Name());
+};
+
+TEST_P(OtherWeights, AreNotMixed) {
+  const std::string a = Saved("a", 0.01), b = Saved("b", 0.02);
+  const auto init = [](Saving* saving, const std::string& path) { saving->init = path; };
+  const std::string said = Said(init, a, b);
+  EXPECT_THAT(said, testing::HasSubstr("not all ranks were started alike; different from rank 0: "
+                                       "the weights to begin with (rank "));
+  EXPECT_THAT(said, testing::HasSubstr("give all ranks copies of the same files"));
+  const std::string copy = (folder_ / "copy").string();
+  fs::copy(fs::canonical(a), copy);
+  EXPECT_EQ(Said(init, a, copy), "");
+  const auto resume = [](Saving* saving, const std::string& path) { saving->resume = path; };
+  EXPECT_THAT(Said(resume, a, b), testing::HasSubstr("the checkpoint to go on from (rank "));
+  EXPECT_EQ(Said(resume, a, copy), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, OtherWeights,
+                         testing::Values(SmallRun{.ranks = 2}, SmallRun{.ranks = 1, .replicas = 2}),
+                         [](const auto& run) { return run.param.Name(); });
 
 // The n-th wait for a message ends as where that is late. What the transport may still write, it
 // writes until Abort.

@@ -233,6 +233,7 @@ absl::StatusOr<LoadedCheckpoint> Load(const fs::path& folder, const StateFile& v
   checkpoint.adapter_only = HasAdapterOnly(verified.files);
   checkpoint.optimizer = *std::move(optimizer);
   for (const auto& [name, record] : verified.files) checkpoint.files.push_back(name);
+  checkpoint.hash = verified.hash;
   return checkpoint;
 }
 

@@ -28,6 +28,7 @@ struct LoadedCheckpoint {
   bool adapter_only = false;
   std::unique_ptr<SafetensorsFile> optimizer;
   std::vector<std::string> files;  // the names of those that were verified
+  uint64_t hash = 0;               // of all that they hold
 };
 
 // The folder of the step that `path` means: itself, or where DIR/latest leads for DIR. Nothing in

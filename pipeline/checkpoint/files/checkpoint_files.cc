@@ -15,6 +15,9 @@
 #include "models/spec/json.h"
 #include "models/spec/json_text.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace sluice {
 namespace {
 
@@ -249,6 +252,7 @@ absl::StatusOr<StateFile> ParseState(absl::string_view text) {
     const std::optional<DType> dtype = ParseDType(json.at("dtype").get<std::string>());
     if (!dtype) return absl::InvalidArgumentError("names an unknown dtype");
     file.state.dtype = *dtype;
+    file.hash = XXH3_64bits(text.data(), text.size());
     return file;
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("lacks a field: ", error.what()));

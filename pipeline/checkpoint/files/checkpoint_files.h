@@ -60,6 +60,7 @@ bool BeginsAsState(absl::string_view text);
 struct StateFile {
   RunState state;  // without the model, which config.json describes; model.name is set
   std::map<std::string, FileRecord> files;
+  uint64_t hash = 0;  // of the whole text, and so of the checksums of all files
 };
 // DataLoss when the checksum differs. Errors do not name the file.
 absl::StatusOr<StateFile> ParseState(absl::string_view text);
