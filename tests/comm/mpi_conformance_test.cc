@@ -55,35 +55,44 @@ TEST(Mpi, OneGroupAtATime) {
 }
 
 constexpr size_t kMoreThanTwoGibibytes = (size_t{1} << 31U) + 12'345;
-constexpr size_t kPage = 4096;
+constexpr size_t kBlock = 65'536;
 
-// Each page says which one it is.
+// Memory that no page is cleared of before it is written to, as vectors' would be.
+using LongMessage = std::unique_ptr<uint8_t, decltype(&std::free)>;
+
+LongMessage MakeLongMessage() {
+  return {static_cast<uint8_t*>(std::calloc(kMoreThanTwoGibibytes, 1)), &std::free};
+}
+
+// Each block says which one it is.
 void SendLong(Communicator& ranks, Instant deadline) {
-  std::vector<uint8_t> data(kMoreThanTwoGibibytes);
-  for (size_t at = 0; at + sizeof(at) <= data.size(); at += kPage) {
-    std::memcpy(&data[at], &at, sizeof(at));
+  const LongMessage data = MakeLongMessage();
+  ASSERT_NE(data, nullptr);
+  for (size_t at = 0; at + sizeof(at) <= kMoreThanTwoGibibytes; at += kBlock) {
+    std::memcpy(data.get() + at, &at, sizeof(at));
   }
-  data.back() = 7;
+  data.get()[kMoreThanTwoGibibytes - 1] = 7;
   Ticket ticket = 0;
-  ASSERT_TRUE(ranks.PostSend(1, data.data(), data.size(), &ticket).ok());
+  ASSERT_TRUE(ranks.PostSend(1, data.get(), kMoreThanTwoGibibytes, &ticket).ok());
   const absl::Status sent = ranks.WaitSend(1, ticket, deadline);
   ASSERT_TRUE(sent.ok()) << sent;
 }
 
 void ReceiveLong(Communicator& ranks, Instant deadline) {
-  std::vector<uint8_t> data(kMoreThanTwoGibibytes);
+  const LongMessage data = MakeLongMessage();
+  ASSERT_NE(data, nullptr);
   Ticket ticket = 0;
-  ASSERT_TRUE(ranks.PostReceive(0, data.data(), data.size(), &ticket).ok());
+  ASSERT_TRUE(ranks.PostReceive(0, data.get(), kMoreThanTwoGibibytes, &ticket).ok());
   const absl::Status received = ranks.WaitReceive(0, ticket, deadline);
   ASSERT_TRUE(received.ok()) << received;
   size_t wrong = 0;
-  for (size_t at = 0; at + sizeof(at) <= data.size(); at += kPage) {
+  for (size_t at = 0; at + sizeof(at) <= kMoreThanTwoGibibytes; at += kBlock) {
     size_t found = 0;
-    std::memcpy(&found, &data[at], sizeof(found));
+    std::memcpy(&found, data.get() + at, sizeof(found));
     wrong += found == at ? 0 : 1;
   }
   EXPECT_EQ(wrong, 0U);
-  EXPECT_EQ(data.back(), 7);
+  EXPECT_EQ(data.get()[kMoreThanTwoGibibytes - 1], 7);
 }
 
 // More bytes than an int counts, as the gradient of a large embedding has.

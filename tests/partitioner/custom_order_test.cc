@@ -397,7 +397,7 @@ Workload WorkloadOf(const PartitionProblem& problem) {
 }
 
 TEST(FindBetterOrder, IsSoundFitsAndIsFaster) {
-  constexpr uint64_t kTrials = Trials(120, /*sanitized=*/15);
+  constexpr uint64_t kTrials = Trials(60, /*sanitized=*/15);
   int faster = 0, faster_in_little_memory = 0, moved = 0;
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     const RandomCase random(seed);

@@ -511,7 +511,7 @@ TEST_F(PlanCommand, AsksOfMegatronOnlyWhatItRuns) {
 
 TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
   const std::string asked =
-      "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --format torchtitan";
+      "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --gap 5% --format torchtitan";
   const std::string toml = Path("run.toml"), csv = Path("run.csv");
   const Outcome looped =
       Run(asked + " --schedule interleaved --chunks 2 --data-parallel 2 --tensor-parallel 2 -o " +
@@ -556,7 +556,7 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
   }
   EXPECT_THAT(
       Run("plan deepseek-v3 --devices 1024 --device h100 --data-parallel 16 --tensor-parallel "
-          "8 --format torchtitan --memory 2TiB -o x.toml")
+          "8 --schedule 1f1b --format torchtitan --memory 2TiB -o x.toml")
           .err,
       HasSubstr("not 'predict ahead 0'"));
 }
