@@ -59,6 +59,13 @@ class Communicator {
   // What every call returns since an Abort or a loss, on any rank, as far as this one knows; else
   // OK. Any thread may ask.
   virtual absl::Status failure() const = 0;
+  // After a failure(): whether rank `peer` has said that it knows of it, and so lives to report it.
+  // Waits for its word until `deadline`. False for a rank that is lost, silent, or has left before;
+  // true where the transport cannot tell.
+  virtual bool KnowsOfFailure(int peer, Instant deadline) const {
+    static_cast<void>(peer), static_cast<void>(deadline);
+    return true;
+  }
 };
 
 }  // namespace sluice

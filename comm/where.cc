@@ -67,7 +67,7 @@ void ReadField(absl::string_view name, absl::string_view text, Where* where) {
   if (name != kMoment) return;
   std::optional<int> moment;
   ReadNumber(text, &moment);
-  if (moment && *moment <= static_cast<int>(Where::Moment::kAudit))
+  if (moment && *moment <= static_cast<int>(Where::Moment::kAgreement))
     where->moment = static_cast<Where::Moment>(*moment);
 }
 

@@ -14,8 +14,9 @@ namespace sluice {
 // Where in a run an error happened, and which rank it is about: facts that a status carries beside
 // its message, so that code never has to read the words. What is not known is left out.
 struct Where {
-  // What a rank was doing, where that is not an action of the timetable.
-  enum class Moment : uint8_t { kUnknown, kEndOfStep, kCheckpoint, kLeaving, kAudit };
+  // What a rank was doing, where that is not an action of the timetable. kAgreement: all ranks
+  // compared what they were started with, and each has found the same differences.
+  enum class Moment : uint8_t { kUnknown, kEndOfStep, kCheckpoint, kLeaving, kAudit, kAgreement };
 
   std::optional<int> rank = {};     // of the world, which reports the error
   std::optional<int> replica = {};  // of that rank, where several compute the same

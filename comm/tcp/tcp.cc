@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "comm/tcp/tcp_peer.h"
 #include "comm/wire_communicator.h"
 #include "models/device/out_of_memory.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -58,6 +61,15 @@ class TcpCommunicator : public WireCommunicator {
     }
     return StartThread(
         "starting the one that exchanges messages", [this] { Run(); }, &thread_);
+  }
+
+  bool KnowsOfFailure(int peer, Instant deadline) const override {
+    if (peer == rank()) return true;
+    const TcpPeer& other = *peers_[static_cast<size_t>(peer)];
+    std::unique_lock lock(heard_mutex_);
+    WaitUntil(heard_, lock, deadline,
+              [&other] { return other.word_of_failure() != TcpPeer::Word::kAwaited; });
+    return other.word_of_failure() == TcpPeer::Word::kKnows;
   }
 
  private:
@@ -145,6 +157,10 @@ class TcpCommunicator : public WireCommunicator {
         peer.ReadData();
       }
     }
+    if (queue().failed()) {
+      const std::lock_guard lock(heard_mutex_);  // whoever waits has not looked yet, or sleeps
+      heard_.notify_all();
+    }
   }
 
   void TakePosts() {
@@ -210,6 +226,9 @@ class TcpCommunicator : public WireCommunicator {
   std::vector<std::unique_ptr<TcpPeer>> peers_;
   std::vector<Watched> watched_;
   std::vector<Post> posts_;
+  // Of what peers say of a failure.
+  mutable std::mutex heard_mutex_;
+  mutable std::condition_variable heard_;
   bool told_ = false;           // of the failure
   bool shutting_down_ = false;  // this rank leaves
   Instant shutdown_deadline_;

@@ -119,7 +119,8 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
       channels_[frame.channel].ready.push_back(frame);
       return;
     case FrameKind::kAbort:
-      sent_abort_ = true;
+      // Of one that had left, only the transport still answers.
+      word_.store(peer_shut_down_ ? Word::kNone : Word::kKnows, std::memory_order_release);
       queue_->Fail(DecodeError(frame.ticket, body));
       return;
     case FrameKind::kShutdown:
@@ -141,6 +142,8 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
 
 void TcpPeer::ControlClosed(const std::string& why) {
   control_open_ = false;
+  Word awaited = Word::kAwaited;
+  word_.compare_exchange_strong(awaited, Word::kNone, std::memory_order_acq_rel);
   control_out_.clear();
   if (!peer_shut_down_) {
     queue_->Fail(WithPeer(
@@ -344,7 +347,8 @@ void TcpPeer::StartShutdown() {
 }
 
 bool TcpPeer::HasShutDown() const {
-  return !control_open_ || (failed_ ? sent_abort_ && control_out_.empty() : peer_heard_shutdown_);
+  return !control_open_ || (failed_ ? word_of_failure() != Word::kAwaited && control_out_.empty()
+                                    : peer_heard_shutdown_);
 }
 
 }  // namespace sluice

@@ -42,6 +42,11 @@ class TcpPeer {
   void StartShutdown();
   bool HasShutDown() const;
 
+  // Whether the peer has said that it knows of a failure: not yet; yes; or it no longer will, since
+  // it is gone or had left before. Any thread may ask.
+  enum class Word : uint8_t { kAwaited, kKnows, kNone };
+  Word word_of_failure() const { return word_.load(std::memory_order_acquire); }
+
   // What to wait for on the sockets.
   bool wants_to_write_control() const { return control_open_ && !control_out_.empty(); }
   bool wants_to_write_data() const { return data_writable_ && sending_; }
@@ -103,7 +108,7 @@ class TcpPeer {
   bool peer_shut_down_ = false;       // the peer has said so
   bool peer_heard_shutdown_ = false;  // the peer has heard that this rank shuts down
   bool shutting_down_ = false;        // this rank shuts down
-  bool sent_abort_ = false;           // the peer has, so it knows of the failure
+  std::atomic<Word> word_{Word::kAwaited};
 };
 
 }  // namespace sluice

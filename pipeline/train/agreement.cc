@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/collectives/collectives.h"
+#include "comm/where.h"
 #include "pipeline/train/arithmetic.h"
 #include "schedules/csv.h"
 
@@ -179,8 +180,10 @@ absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& wor
     if (!mine[trait].advice.empty()) absl::StrAppend(&advice, ". ", mine[trait].advice);
   }
   if (differences.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "not all ranks were started alike; different from rank 0: ", differences, advice));
+  return WithWhere(
+      absl::FailedPreconditionError(absl::StrCat(
+          "not all ranks were started alike; different from rank 0: ", differences, advice)),
+      {.moment = Where::Moment::kAgreement});
 }
 
 }  // namespace sluice

@@ -38,7 +38,8 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
 
 // Compares the traits of all ranks: those that differ would misread each other's messages, or train
 // something else than was asked for. FailedPrecondition, with the same words on every rank, says in
-// what which ranks differ from rank 0, where it can be shown the two values, and what to do.
+// what which ranks differ from rank 0, where it can be shown the two values, and what to do. Its
+// Where::moment is kAgreement.
 absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& world,
                             absl::Duration timeout);
 

@@ -70,6 +70,13 @@ TEST(Where, TravelsWithItsStatus) {
   EXPECT_EQ(DecodeError(5, EncodeError(bare, 3)), absl::NotFoundError("two"));
 }
 
+TEST(Where, OfRanksThatDifferTravelsAndIsNotSaid) {
+  const absl::Status differ =
+      WithWhere(absl::FailedPreconditionError("different"), {.moment = Moment::kAgreement});
+  EXPECT_EQ(DecodeError(static_cast<uint64_t>(differ.code()), EncodeError(differ, 1000)), differ);
+  EXPECT_EQ(DescribeError(differ), "different");
+}
+
 TEST(Where, IsBoundedInBytes) {
   const int most = std::numeric_limits<int>::max();
   const Where where{.rank = most,

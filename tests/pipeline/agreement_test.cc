@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/where.h"
 #include "pipeline/run/rank_threads.h"
 #include "tests/pipeline/small_run.h"
 
@@ -47,6 +48,7 @@ TEST(CheckAgreement, SaysTheSameOnEveryRankAndNamesWhoDiffersInWhat) {
   for (const absl::Status& status : said) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(status, said[0]);
+    EXPECT_EQ(WhereOf(status).moment, Where::Moment::kAgreement);
   }
   EXPECT_THAT(said[0].message(), HasSubstr("the data (rank 2); the seed (ranks 1 and 3)"));
 }

@@ -133,17 +133,17 @@ class WorldTrainer {
     if (ready.ok()) ready = CheckSize(*compiled->plan, (*world)->size());
     if (!ready.ok()) {
       (*world)->Abort(Named(ready));
-      return FailTogether(ready);
+      return FailTogether(ready, **world);
     }
     if (absl::Status alike = AgreeOnReplanning(timeout, **world); !alike.ok()) {
-      (*world)->Abort(Named(alike));
-      return FailTogether(alike);
+      (*world)->Abort(alike);
+      return FailTogether(alike, **world);
     }
     const absl::StatusOr<int> exit_code = OrExhausted(
         "preparing to train", [&] { return absl::StatusOr<int>(Train(&*compiled, **world)); });
     if (exit_code.ok()) return *exit_code;
     (*world)->Abort(Named(exit_code.status()));
-    return FailTogether(exit_code.status());
+    return FailTogether(exit_code.status(), **world);
   }
 
  private:
@@ -225,9 +225,9 @@ class WorldTrainer {
     {
       std::optional<FinalErrorPrinter> final_error;
       if (Signals().under_mpi.load()) {
-        final_error.emplace([&] { return world.failure(); },
-                            [] { return Signals().terminated.load(); }, kUnderMpirun,
-                            [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
+        final_error.emplace(
+            [&] { return world.failure(); }, [] { return Signals().terminated.load(); },
+            kUnderMpirun, [&](const absl::Status& lost) { FailTogether(AtWork(at, lost), world); });
       }
       if (replanned.has_value()) {
         result = replanned->Train(&Signals().interrupted, compiled);
@@ -238,7 +238,7 @@ class WorldTrainer {
       }
     }
     if (!result.ok()) {
-      const int exit_code = FailTogether(result.status());
+      const int exit_code = FailTogether(result.status(), world);
       if (output.has_value()) output->Failed();
       return exit_code;
     }
@@ -281,8 +281,8 @@ class WorldTrainer {
         Signals().under_mpi.load() && Signals().terminated.load() && !FirstOfSiblings();
     return EndWith(status, !another_prints);
   }
-  int FailTogether(const absl::Status& status) const {
-    return EndWith(status, PrintsError(rank_, status));
+  static int FailTogether(const absl::Status& status, const Communicator& world) {
+    return EndWith(status, PrintsError(world, status));
   }
 
   const absl::StatusOr<TrainQuestion>& question_;

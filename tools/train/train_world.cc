@@ -25,6 +25,10 @@ namespace {
 // mpirun kills a rank one second after it has told it to stop; the error must be printed before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
+// For a rank to say that it knows of a failure. Its transport does, so that one that computes is not
+// late; longer than a busy machine delays a thread.
+constexpr absl::Duration kWordPatience = absl::Seconds(1);
+
 // Whether a Slurm step started this process in such a way that MPI can find the others.
 bool SpeaksPmi(const Environment& environment) {
   for (const char* name : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
@@ -158,10 +162,20 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
 }
 
 bool PrintsError(int rank, const absl::Status& status) {
-  if (rank == 0) return true;
-  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const Where where = WhereOf(status);
+  if (rank == 0 || where.moment == Where::Moment::kAgreement) return true;
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   return lost && where.peer == 0 && (rank == 1 || where.moment == Where::Moment::kLeaving);
+}
+
+bool PrintsError(const Communicator& world, const absl::Status& status) {
+  if (PrintsError(world.rank(), status)) return true;
+  if (world.failure().ok()) return false;  // nobody has been told of anything
+  const Instant deadline = Instant::Now() + kWordPatience;
+  for (int lower = 0; lower < world.rank(); ++lower) {
+    if (world.KnowsOfFailure(lower, deadline)) return false;
+  }
+  return true;
 }
 
 uint64_t ProgramHash() {

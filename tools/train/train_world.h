@@ -52,8 +52,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
 
 // Whether this rank prints an error of the group, so that a person sees one message: rank 0 prints
 // it, or rank 1 where rank 0 is the rank that was lost. If rank 0 is lost while the ranks leave,
-// rank 1 may have left already, so every rank that misses rank 0 prints the error.
+// rank 1 may have left already, so every rank that misses rank 0 prints the error. That ranks were
+// not started alike every rank prints, since each machine may have a log of its own.
 bool PrintsError(int rank, const absl::Status& status);
+// Likewise for a rank of `world`, where others may be lost beside the one that `status` names: this
+// rank also prints the error if no lower one is there to do so. Waits a moment for their word.
+bool PrintsError(const Communicator& world, const absl::Status& status);
 
 // A hash of the running program's file; 0 where it cannot be read.
 uint64_t ProgramHash();

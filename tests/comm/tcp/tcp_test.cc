@@ -174,6 +174,26 @@ TEST_F(TcpAgainstBytes, EndsOfConnections) {
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
 }
 
+TEST_F(TcpAgainstBytes, ARankKnowsOfAFailureOnceItSaysSo) {
+  const auto send_abort = [this] {
+    Send(peer_.control.socket(), {.kind = FrameKind::kAbort, .ticket = 14});
+  };
+  rank_->Abort(absl::UnavailableError("rank 2 is gone"));
+  EXPECT_TRUE(rank_->KnowsOfFailure(0, Soon()));
+  EXPECT_FALSE(rank_->KnowsOfFailure(1, Instant::Now() + absl::Milliseconds(1))) << "it is silent";
+  send_abort();
+  EXPECT_TRUE(rank_->KnowsOfFailure(1, Soon()));
+  peer_.control.Close();
+  EXPECT_TRUE(rank_->KnowsOfFailure(1, Soon())) << "it has ended after that";
+  Meet();
+  peer_.control.Close();
+  EXPECT_FALSE(rank_->KnowsOfFailure(1, Soon())) << "it is gone";
+  Meet();
+  Send(peer_.control.socket(), {.kind = FrameKind::kShutdown});
+  send_abort();
+  EXPECT_FALSE(rank_->KnowsOfFailure(1, Soon())) << "it had left before";
+}
+
 TEST_F(TcpAgainstBytes, AShutdownEndsWhatWasExpected) {
   Send(peer_.control.socket(), {.kind = FrameKind::kShutdown});
   peer_.data.Close();

@@ -9,14 +9,17 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "comm/local/in_process.h"
 #include "comm/where.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tools/command.h"
 #include "tools/train/train_world.h"
 
@@ -105,6 +108,42 @@ TEST(PrintsError, IsRankZeroOrRankOneWhereRankZeroIsLostOrEveryRankWhileLeaving)
   EXPECT_TRUE(PrintsError(2, late));
   EXPECT_FALSE(PrintsError(1, other));
   EXPECT_FALSE(PrintsError(1, bad));
+}
+
+TEST(PrintsError, IsEveryRankWhereTheyWereNotStartedAlike) {
+  const absl::Status differ = WithWhere(absl::FailedPreconditionError("different from rank 0"),
+                                        {.moment = Where::Moment::kAgreement});
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(PrintsError(rank, differ));
+}
+
+// A rank of a group of which some others are lost.
+class AmongLost : public ForwardingCommunicator {
+ public:
+  AmongLost(Communicator* inner, std::set<int> lost)
+      : ForwardingCommunicator(inner), lost_(std::move(lost)) {}
+  bool KnowsOfFailure(int peer, Instant /*deadline*/) const override {
+    return !lost_.contains(peer);
+  }
+
+ private:
+  const std::set<int> lost_;
+};
+
+TEST(PrintsError, IsTheLowestRankThatLives) {
+  const absl::Status gone = WithPeer(absl::UnavailableError("rank 1 is gone"), 1);
+  const auto prints = [&gone](int rank, std::set<int> lost) {
+    InProcessGroup group(4);
+    const AmongLost world(&group.communicator(rank), std::move(lost));
+    EXPECT_EQ(PrintsError(world, gone), rank == 0) << "nobody has been told";
+    group.communicator(rank).Abort(gone);
+    return PrintsError(world, gone);
+  };
+  EXPECT_TRUE(prints(0, {1}));
+  for (const int rank : {2, 3}) EXPECT_FALSE(prints(rank, {1})) << rank;
+  EXPECT_TRUE(prints(2, {0, 1}));
+  EXPECT_FALSE(prints(3, {0, 1}));
+  EXPECT_TRUE(prints(3, {0, 1, 2}));
+  EXPECT_TRUE(prints(1, {0, 2}));
 }
 
 TEST(FirstOfSiblings, IsTrueForOneOfThoseWithOneParent) {
