@@ -455,6 +455,15 @@ absl::StatusOr<TrainResult> TrainWatched(const TrainOptions& options, Communicat
   return trained;
 }
 
+// What other ranks are told of an error of this one: one of them prints it, on whose machine a file
+// that is missing here may be there. What all ranks have found alike needs no rank.
+absl::Status Told(const absl::Status& status, int rank) {
+  Where where = WhereOf(status);
+  if (where.rank || where.moment == Where::Moment::kAgreement) return status;
+  where.rank = rank;
+  return WithWhere(status, where);
+}
+
 }  // namespace
 
 size_t EdgeCapacity(const RunPlan& plan) {
@@ -477,7 +486,7 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
         return TrainWatched(options, world,
                             [&](ProgressBoard* board) { return run.Train(world, 0, board); });
       });
-  if (!result.ok()) world.Abort(result.status());
+  if (!result.ok()) world.Abort(Told(result.status(), world.rank()));
   return result;
 }
 

@@ -734,6 +734,11 @@ class TrainProcesses(unittest.TestCase):
         self.assertIn('rank 1', ended[0][2])
         self.assertIn('/nowhere/at/all', ended[0][2])
 
+    def test_what_one_rank_cannot_begin_with_is_said_with_its_rank(self):
+        ended = Ranks(2, self.flags('--steps', '3', '--stages', '2'), own={1: {'--init': '/nowhere/at/all'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertRegex(ended[0][2], '^sluice: rank 1: .*/nowhere/at/all')
+
     def test_the_lowest_rank_that_lives_says_which_others_are_lost(self):
         # A time-out longer than anything is waited for here: that ranks are lost is seen at once.
         flags = self.flags('--steps', '1000000', '--stages', '4', timeout=10 * PATIENCE)
