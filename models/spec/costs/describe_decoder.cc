@@ -138,11 +138,11 @@ struct MlpParts {
 constexpr MlpParts kBlockMlp = {DecoderPart::kGateMap, DecoderPart::kUpMap, DecoderPart::kDownMap};
 
 // `used` of `copies` MLPs of inner width `hidden`.
-void AddMlp(const DecoderConfig& config, int64_t hidden, int64_t copies, double used,
+void AddMlp(const DecoderConfig& config, int64_t hidden, bool bias, int64_t copies, double used,
             const MlpParts& parts, LayerBuilder* layer) {
   const auto width = static_cast<int64_t>(used * static_cast<double>(hidden));
   const auto add = [&](DecoderPart part, int64_t in, int64_t out, bool same_input, MapCut cut) {
-    layer->AddLinear({in, out, config.mlp_bias, copies, used, same_input, part, cut});
+    layer->AddLinear({in, out, bias, copies, used, same_input, part, cut});
   };
   const bool gate = HasGate(config.mlp);
   if (gate) {
@@ -162,10 +162,10 @@ void AddExperts(const DecoderConfig& config, LayerBuilder* layer) {
   layer->KeepBytes("router", layer->rows() * experts.count * SizeOf(DType::kFloat32));
   // Each expert reads its tokens gathered, and its outputs wait to be weighted.
   layer->Keep("expert inputs", experts.active * config.dim, /*rebuilt=*/true);
-  AddMlp(config, experts.hidden, experts.count, active, {}, layer);
+  AddMlp(config, experts.hidden, /*bias=*/false, experts.count, active, {}, layer);
   layer->Keep("expert outputs", experts.active * config.dim);
   if (experts.shared_hidden == 0) return;
-  AddMlp(config, experts.shared_hidden, 1, 1, {}, layer);
+  AddMlp(config, experts.shared_hidden, config.mlp_bias, 1, 1, {}, layer);
   if (experts.shared_gate) {
     layer->AddLinear({config.dim, 1});
     layer->Keep("shared expert's gate", 1 + config.dim);
@@ -197,7 +197,7 @@ void AddBlock(const DecoderConfig& config, const BatchShape& batch, int64_t bloc
   if (experts) {
     AddExperts(config, layer);
   } else {
-    AddMlp(config, config.hidden, 1, 1, kBlockMlp, layer);
+    AddMlp(config, config.hidden, config.mlp_bias, 1, 1, kBlockMlp, layer);
   }
   if (kernels.dropout) layer->KeepMask("residual mask", config.dim);
   layer->AddSums(2, 2);  // after attention and after the MLP, and before them on the way back

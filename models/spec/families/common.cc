@@ -72,6 +72,12 @@ void CheckAllHeads(FieldReader& reader, const char* field, int64_t heads, int64_
   reader.Fail(field, absl::StrCat("at most ", kWidest / heads, " with ", heads, " heads"));
 }
 
+void CountOrNone(FieldReader& reader, const char* field, int64_t low, int64_t high,
+                 int64_t otherwise, int64_t* value) {
+  *value = reader.Absent(field) ? otherwise : 0;
+  reader.OptionalCount(field, low, high, value);
+}
+
 void ReadCommon(FieldReader& reader, const FamilyDefaults& defaults, DecoderConfig* config) {
   *config = LlamaDecoder(config->family);
   config->norm_epsilon = defaults.norm_epsilon;

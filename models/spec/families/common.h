@@ -37,6 +37,10 @@ struct FamilyDefaults {
 // All heads together are a width as well.
 void CheckAllHeads(FieldReader& reader, const char* field, int64_t heads, int64_t head_dim);
 
+// A count that is `otherwise` where the field is left out, and 0, for none, where it is null.
+void CountOrNone(FieldReader& reader, const char* field, int64_t low, int64_t high,
+                 int64_t otherwise, int64_t* value);
+
 // Starts `config` as LlamaDecoder() and reads sizes, norms, the activation and the head.
 void ReadCommon(FieldReader& reader, const FamilyDefaults& defaults, DecoderConfig* config);
 nlohmann::ordered_json& WriteCommon(const DecoderConfig& config, const FamilyDefaults& defaults,

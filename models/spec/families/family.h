@@ -53,7 +53,8 @@ void WriteGemma3(const DecoderConfig& config, nlohmann::ordered_json* json);
 void ReadMixtral(FieldReader& reader, DecoderConfig* config);
 void ReadQwen2Moe(FieldReader& reader, DecoderConfig* config);
 void ReadQwen3Moe(FieldReader& reader, DecoderConfig* config);
-void ReadDeepSeek(FieldReader& reader, DecoderConfig* config);
+void ReadDeepSeekV2(FieldReader& reader, DecoderConfig* config);
+void ReadDeepSeekV3(FieldReader& reader, DecoderConfig* config);
 
 }  // namespace sluice
 

@@ -30,8 +30,7 @@ std::vector<bool> ReadGlobalBlocks(FieldReader& reader, size_t layers) {
 }  // namespace
 
 void ReadWindow(FieldReader& reader, int64_t otherwise, DecoderConfig* config) {
-  config->window = reader.Absent("sliding_window") ? otherwise : 0;
-  reader.OptionalCount("sliding_window", 1, kMostIds, &config->window);
+  CountOrNone(reader, "sliding_window", 1, kMostIds, otherwise, &config->window);
 }
 
 void ReadLayerTypes(FieldReader& reader, absl::FunctionRef<bool(int64_t block)> sees_all,

@@ -112,7 +112,8 @@ std::vector<Released> ReleasedModels() {
             {{"head_dim", 256}, {"sliding_window", 512}}),
        999885952},
       {"DeepSeek-V2-Lite",
-       DeepSeek("deepseek_v2", Shape("", 102400, 2048, 10944, 27, 16, 16), 64, 6, 2, 1408, 1),
+       With(DeepSeek("deepseek_v2", Shape("", 102400, 2048, 10944, 27, 16, 16), 64, 6, 2, 1408, 1),
+            {{"q_lora_rank", nullptr}}),
        15706484224},
       {"DeepSeek-V2",
        With(DeepSeek("deepseek_v2", Shape("", 102400, 5120, 12288, 60, 128, 128), 160, 6, 2, 1536,
@@ -180,6 +181,44 @@ TEST(DecoderConfig, SaysWhatFamiliesComputeAlikeAndOtherwise) {
                                   : MlpKind::kSwiGlu)
         << model.name;
   }
+}
+
+// Of experts and latent attention what released models seldom have, or leave out: counted by
+// transformers 5.24 as those above.
+TEST(DecoderConfig, CountsWhatMixturesOfExpertsVary) {
+  const Json expert = {{"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
+  const auto deepseek = [&expert](const char* type) {
+    return With(Shape(type, 1000, 64, 160, 5, 4, 4), With(expert, {{"kv_lora_rank", 32},
+                                                                   {"qk_nope_head_dim", 16},
+                                                                   {"qk_rope_head_dim", 8},
+                                                                   {"v_head_dim", 16}}));
+  };
+  const Json biases = {{"mlp_bias", true},
+                       {"n_routed_experts", 4},
+                       {"n_shared_experts", 1},
+                       {"first_k_dense_replace", 2},
+                       {"q_lora_rank", nullptr}};
+  const Json qwen = With(
+      Shape("qwen2_moe", 1000, 64, 160, 3, 4, 2),
+      With(expert,
+           {{"num_experts", 4}, {"shared_expert_intermediate_size", 40}, {"qkv_bias", false}}));
+  for (const Released& model : std::vector<Released>{
+           {"DeepSeek-V2 with all defaults", deepseek("deepseek_v2"), 2960224},
+           {"DeepSeek-V3 with all defaults", deepseek("deepseek_v3"), 3912544},
+           {"biases of DeepSeek-V2, not of its experts", With(deepseek("deepseek_v2"), biases),
+            345776},
+           {"DeepSeek-V3, which has none", With(deepseek("deepseek_v3"), biases), 344672},
+           {"Qwen 2 without biases", qwen, 244608}}) {
+    const auto config = Parse(model.config);
+    ASSERT_TRUE(config.ok()) << model.name << ": " << config.status();
+    EXPECT_EQ(ParameterCount(*config), model.parameters) << model.name;
+  }
+  // transformers takes no null here; DeepSeek's own code computes a dense model.
+  const auto dense = Parse(With(deepseek("deepseek_v3"),
+                                {{"n_routed_experts", nullptr}, {"num_nextn_predict_layers", 1}}));
+  ASSERT_TRUE(dense.ok()) << dense.status();
+  EXPECT_FALSE(dense->decoder()->experts.has_value());
+  EXPECT_EQ(dense->decoder()->predict_ahead, 1);
 }
 
 // DeepSeek-V3's report, section 2.2 and table of the released files: 14 B more with the block that
