@@ -1,6 +1,8 @@
 #include "pipeline/train/portion.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,11 +23,20 @@ double PathWord(const std::string& path) {
   return path.empty() ? 0 : static_cast<double>(XXH3_64bits(path.data(), path.size()) >> kDropped);
 }
 
-// What a rank says of a portion.
-std::string DescribePortion(const double* words) {
+std::string DescribeSteps(double steps) {
+  // What has no number is as many as there can be, which a double rounds up.
+  if (steps >= static_cast<double>(std::numeric_limits<int64_t>::max()))
+    return "all steps that are left";
+  return absl::StrCat(static_cast<int64_t>(steps), steps == 1 ? " step" : " steps");
+}
+
+// What a rank says of a portion, beside what rank 0 says.
+std::string DescribePortion(const double* words, const double* rank_0) {
   if (words[0] == 0) return "the end of the run";
-  return absl::StrCat(words[2], words[2] == 1 ? " step" : " steps",
-                      words[3] == 0 ? "" : ", an evaluation", words[4] == 0 ? "" : ", a checkpoint",
+  const bool elsewhere = words[4] != rank_0[4] && rank_0[4] != 0;
+  return absl::StrCat(DescribeSteps(words[2]), words[3] == 0 ? "" : ", an evaluation",
+                      words[4] == 0 ? "" : ", a checkpoint",
+                      words[4] != 0 && elsewhere ? " in another folder" : "",
                       words[5] == 0 ? "" : ", a hash");
 }
 
@@ -61,8 +72,8 @@ absl::StatusOr<std::optional<Portion>> AgreeOnPortion(Portions* portions, int64_
         theirs[0] == all[0] && (refused || std::equal(theirs + 2, theirs + kWords, &all[2]));
     if (alike) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", rank, " was asked for another thing than rank 0 (", DescribePortion(theirs),
-        ", rank 0 ", DescribePortion(all.data()),
+        "rank ", rank, " was asked for another thing than rank 0 (",
+        DescribePortion(theirs, all.data()), "; rank 0: ", DescribePortion(all.data(), all.data()),
         "); the programs of all ranks must ask for the same things in the same order"));
   }
   for (int rank = 0; mine.has_value() && mine->refused.ok() && rank < world->size(); ++rank) {

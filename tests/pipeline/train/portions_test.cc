@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -227,6 +228,25 @@ TEST(Portions, OfSeveralProcessesMustBeTheSame) {
       EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument) << end;
       EXPECT_THAT(std::string(end.message()), HasSubstr("rank 1 was asked for another thing"));
     }
+  }
+}
+
+TEST(Portions, OfSeveralProcessesAreSaidAsTheyWereAsked) {
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  const struct {
+    Portion rank_0, rank_1;
+    const char* said;
+  } cases[] = {
+      {{.steps = kAll}, {.steps = 3}, "(3 steps; rank 0: all steps that are left)"},
+      {{.steps = 1}, {.steps = 2000000}, "(2000000 steps; rank 0: 1 step)"},
+      {{.saves_to = "x"},
+       {.saves_to = "y"},
+       "(0 steps, a checkpoint in another folder; rank 0: 0 steps, a checkpoint)"},
+      {{.saves_to = "x"}, {.hashes = true}, "(0 steps, a hash; rank 0: 0 steps, a checkpoint)"}};
+  for (const auto& each : cases) {
+    ListedPortions first({each.rank_0}), second({each.rank_1});
+    for (const absl::Status& end : TrainApart(&first, &second))
+      EXPECT_THAT(std::string(end.message()), HasSubstr(each.said));
   }
 }
 
