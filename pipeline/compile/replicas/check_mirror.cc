@@ -7,6 +7,9 @@
 namespace sluice {
 namespace {
 
+// A resumed run may have the flag from its run.toml, where nobody has typed it.
+constexpr char kWithout[] = "leave it out (--mirror=false where a run.toml has it)";
+
 // What keeps ranks from mirroring each other; "" where nothing does.
 std::string WhyNotMirrored(const RunPlan& plan) {
   const std::string schedule = absl::StrCat("schedule '", plan.lowered.name, "' ");
@@ -16,13 +19,14 @@ std::string WhyNotMirrored(const RunPlan& plan) {
                         "step's gradients; take another schedule");
   }
   if (plan.lowered.placement.copies() > 1) {
-    return absl::StrCat(schedule,
-                        "has two copies of the model, on different ranks, already; leave it out, "
-                        "or take another schedule");
+    return absl::StrCat(schedule, "has two copies of the model, on different ranks, already; ",
+                        kWithout, ", or take another schedule");
   }
   if (plan.has_stage_members()) {
-    return "the ranks that share a stage hold the same state already, and a stage of one rank is "
-           "not mirrored beside them; leave it out, or give each stage one rank";
+    return absl::StrCat(
+        "the ranks that share a stage hold the same state already, and a stage of one rank is "
+        "not mirrored beside them; ",
+        kWithout, ", or give each stage one rank");
   }
   if (plan.zero() >= 1) {
     return absl::StrCat("with ZeRO ", plan.zero(),
@@ -31,8 +35,9 @@ std::string WhyNotMirrored(const RunPlan& plan) {
                         "other's state");
   }
   if (plan.world_size() == 1) {
-    return "there is one rank, and no other that could keep its state; take more stages, or leave "
-           "it out";
+    return absl::StrCat(
+        "there is one rank, and no other that could keep its state; take more stages, or ",
+        kWithout);
   }
   return "";
 }

@@ -206,6 +206,7 @@ TEST(Mirror, IsRefusedWhereItCannotBe) {
   };
   for (const Refusal& refusal : std::vector<Refusal>{
            {{.ranks = 1}, "there is one rank, and no other that could keep its state"},
+           {{.ranks = 1}, "leave it out (--mirror=false where a run.toml has it)"},
            {{.model = "wide", .replicas = 2, .zero = 1}, "with ZeRO 1 each replica has a part"},
            {{.model = "wide", .sum_groups = 8, .replicas = 2, .zero = 2}, "with ZeRO 2"},
            {{.schedule = "chimera", .chunks = 2}, "schedule 'chimera' has two copies"},
