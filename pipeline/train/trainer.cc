@@ -223,7 +223,8 @@ class Run {
     RunStart start{.step = context_.last.step};
     const Saving& saving = options_.saving;
     const bool resumes = !saving.resume.empty();
-    if (resumes) start.checkpoint = resume_.checkpoint->hash;
+    // None is open where this process was in an earlier group, and may go on from memory.
+    if (resume_.checkpoint != nullptr) start.checkpoint = resume_.checkpoint->hash;
     if (!saving.init.empty()) {
       const auto weights = OpenModelWeights(saving.init);
       if (weights.ok()) start.weights += SampleTensors(**weights).value_or(0);
