@@ -86,7 +86,7 @@ class Run {
                          .into = into,
                          .load_frozen = [&]() -> absl::Status {
                            const absl::StatusOr<RankState*> state = into();
-                           return state.ok() ? StartFrozen(**state) : state.status();
+                           return state.ok() ? StartFrozen(regrouping, **state) : state.status();
                          },
                          .timeout = options_.watching.timeout},
                         *regrouping.all);
@@ -357,9 +357,23 @@ class Run {
     return status;
   }
 
-  // What is not trained, from where the run began.
-  absl::Status StartFrozen(RankState& state) const {
-    const std::string& init = options_.saving.init;
+  // What is not trained: from where the run began, or a checkpoint of the whole model that it was
+  // resumed from or has made, which are all equal in it.
+  absl::Status StartFrozen(const Regrouping& regrouping, RankState& state) {
+    const std::string init = options_.saving.init;
+    // A process that was in an earlier group has opened none, and an adapter's checkpoint lacks it.
+    if (resume_.checkpoint == nullptr && !context_.plan->request.adaptation.lora.has_value()) {
+      const absl::StatusOr<bool> own = RestartFrom(regrouping.checkpoints);
+      absl::Status status = own.status();
+      if (status.ok() && !*own) status = OpenResume();
+      if (!status.ok()) return status;
+      options_.saving.init = init;  // as the others have it, who read nothing
+    }
+    const bool has_all = resume_.checkpoint != nullptr && !resume_.checkpoint->adapter_only;
+    if (has_all) {
+      state.Initialize(options_.training.seed, [](const ParameterDecl&) { return false; });
+      return LoadState(resume_, state);
+    }
     state.Initialize(options_.training.seed,
                      [&](const ParameterDecl& decl) { return decl.frozen && init.empty(); });
     return init.empty() ? absl::OkStatus() : LoadInitialWeights(init, state);

@@ -250,6 +250,71 @@ TEST(RecoveryTest, ARunOutlivesTheCheckpointThatItWasResumedFrom) {
   std::filesystem::remove_all(directory);
 }
 
+// What is frozen is in no mirror: it comes from the checkpoint that the run was resumed from, or from
+// one that it has made since, and not from the seed.
+TEST(RecoveryTest, FrozenWeightsOfAResumedRunComeFromACheckpoint) {
+  constexpr int64_t kSteps = 6;
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "recovery_frozen";
+  SmallRun run{.model = "wide", .ranks = 2, .adapted = "freeze"};
+  // They are not those of the run's own seed.
+  const std::filesystem::path base = directory / "base";
+  std::filesystem::remove_all(directory);
+  TrainOptions first = SmallOptions(1);
+  first.training.seed = 77;
+  first.saving.directory = base.string();
+  ASSERT_EQ(Train(MakePlan({.model = "wide"}), first).status(), absl::OkStatus());
+  TrainOptions whole = SmallOptions(kSteps);
+  whole.saving.init = (base / "latest").string();
+  const absl::StatusOr<Outcome> quiet = Train(MakePlan(run), whole);
+  ASSERT_TRUE(quiet.ok()) << quiet.status();
+  run.mirror = true;
+  SmallRun fewer = run;
+  fewer.ranks = 1;
+  fewer.mirror = false;
+  struct Case {
+    int lost;
+    bool process;  // another one comes in its place
+    bool saves;    // and has removed the checkpoint that it was resumed from
+  };
+  for (const Case& each : {Case{0, true, false},
+                           {1, true, false},
+                           {1, true, true},
+                           {0, true, true},
+                           {1, false, false},
+                           {1, false, true}}) {
+    SCOPED_TRACE(testing::Message() << "rank " << each.lost << ", process " << each.process
+                                    << ", saves " << each.saves);
+    const std::filesystem::path saved = directory / "run";
+    std::filesystem::remove_all(saved);
+    Processes processes(kSteps);
+    Saving& saving = processes.options().saving;
+    saving.init = whole.saving.init;
+    saving.directory = saved.string();
+    saving.every = 1;
+    saving.keep = 1;
+    processes.TrainUntil(run, 1);  // it ends after step 2
+    saving.init.clear();
+    saving.resume = std::filesystem::canonical(saved / "latest").string();
+    if (!each.saves) saving.directory.clear();
+    processes.held().clear();
+    processes.TrainUntil(run, 3);
+    ASSERT_EQ(std::filesystem::exists(saving.resume), !each.saves);
+    if (each.process) {
+      processes.held()[static_cast<size_t>(each.lost)] = {};
+      processes.resumed()[static_cast<size_t>(each.lost)] = {};
+    } else {
+      processes.held().resize(1);  // rank 0 does the work of both
+    }
+    const auto results =
+        processes.Train(each.process ? run : fewer, {.checkpoints = saving.directory});
+    for (const auto& result : results) ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(processes.first_step(), 4);  // from memory
+    EXPECT_EQ(results.front()->summary.weights_hash, quiet->weights_hash);
+  }
+  std::filesystem::remove_all(directory);
+}
+
 // Not for two neighbours.
 TEST(RecoveryTest, AMirrorStandsForALostRank) {
   constexpr int64_t kSteps = 4;
