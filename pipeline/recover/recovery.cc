@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/collectives/collectives.h"
@@ -79,6 +81,22 @@ std::optional<Recovered> Newest(const std::vector<Offer>& offers) {
   return newest;
 }
 
+// Brings the hash that any process knows to all.
+absl::Status ShareHash(std::string* hash, Communicator& world, absl::Duration timeout) {
+  const auto size = static_cast<double>(hash->size());
+  std::vector<double> sizes(static_cast<size_t>(world.size()));
+  absl::Status status =
+      world.AllGather({&size, 1}, absl::MakeSpan(sizes), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  const auto owner = std::find_if(sizes.begin(), sizes.end(), [](double of) { return of > 0; });
+  if (owner == sizes.end()) return status;
+  hash->resize(static_cast<size_t>(*owner));
+  std::vector<int64_t> bounds(sizes.size() + 1, 0);
+  std::fill(bounds.begin() + (owner - sizes.begin()) + 1, bounds.end(), std::llround(*owner));
+  const SlicedBytes text = {.data = hash->data(), .bounds = bounds};
+  return AllGatherSlices(world, {&text, 1}, timeout);
+}
+
 // Brings the longest history to all.
 absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
                           Communicator& world, absl::Duration timeout) {
@@ -86,7 +104,11 @@ absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
       offers.begin(), offers.end(),
       [](const Offer& a, const Offer& b) { return a.history_steps < b.history_steps; });
   const auto owner = longest - offers.begin();
-  if (world.rank() != owner) *history = {};
+  if (world.rank() != owner) {
+    std::string frozen_hash = std::move(history->frozen_hash);
+    *history = {};
+    history->frozen_hash = std::move(frozen_hash);
+  }
   history->last = longest->history_last;
   history->steps.resize(longest->history_steps);
   for (const Offer& offer : offers) {
@@ -97,7 +119,9 @@ absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
   std::fill(bounds.begin() + owner + 1, bounds.end(), static_cast<int64_t>(longest->history_steps));
   const SlicedBytes steps = {
       .data = history->steps.data(), .bounds = bounds, .element_bytes = sizeof(PastStep)};
-  return AllGatherSlices(world, {&steps, 1}, timeout);
+  if (absl::Status status = AllGatherSlices(world, {&steps, 1}, timeout); !status.ok())
+    return status;
+  return ShareHash(&history->frozen_hash, world, timeout);
 }
 
 // Brings what this process holds to step `to`, if it can. Returns whether it holds that step now.
@@ -170,7 +194,7 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   if (!offers.ok()) return offers.status();
   absl::Status shared = ShareHistory(*offers, &recovery.held->history, world, recovery.timeout);
   if (!shared.ok()) return shared;
-  const std::optional<Recovered> newest = Newest(*offers);
+  std::optional<Recovered> newest = Newest(*offers);
   if (!newest) return std::optional<Recovered>();
   HeldState& own = *recovery.held;
   const absl::StatusOr<bool> holds = CatchUp(own, newest->last, recovery.timeout);
@@ -190,6 +214,9 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   if (!needed.ok()) return needed.status();
   const StateMoves plan = PlanMoves(*held, *needed);
   if (plan.loses_training()) return std::optional<Recovered>();
+  newest->reads_frozen =
+      std::any_of(plan.missing.begin(), plan.missing.end(),
+                  [](const std::vector<StateRange>& of_rank) { return !of_rank.empty(); });
   // Loading may take longer than the time-out, and only some ranks load.
   Rounds rounds(&world, recovery.timeout);
   if (!plan.missing[static_cast<size_t>(world.rank())].empty()) {

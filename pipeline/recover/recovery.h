@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ struct RunHistory {
   // -1: none.
   int64_t saved = -1;
   int64_t evaluated = -1;
+  // Of what is frozen (train/base_hash.h), as the first group has found it; "": not known.
+  std::string frozen_hash = {};
 
   // Leaves out the steps after `step`, which are taken again, and what was done after them.
   void CutAfter(int64_t step);
@@ -87,6 +90,7 @@ struct Recovery {
 struct Recovered {
   AgreedStep last;          // the run goes on after this step
   int64_t shown_step = -1;  // the last step that a process which is still there has shown; -1: none
+  bool reads_frozen = false;  // a rank of the group has called load_frozen
 };
 
 // Called by all processes of `world` together. Afterwards the state to fill has weights and

@@ -92,6 +92,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       past_(context.history.steps),
       last_(context.last),
       evaluated_step_(context.history.evaluated) {
+  frozen_hash_ = context.history.frozen_hash;
   if (!leader() || saved_step_ < 0) return;
   const std::filesystem::path directory = options_.saving.directory;
   saved_path_ = (directory / StepFolderName(saved_step_)).string();
@@ -108,8 +109,11 @@ void RankTrainer::Hold(HeldState* held) const {
       state_.device().Synchronize(state_.stream(), Instant::Now() + options_.watching.timeout);
   held->whole = !torn_ && held->device.ok();
   held->has_mirror = has_mirror_ && held->whole;
-  held->history = {
-      .last = last_.step, .steps = past_, .saved = saved_step_, .evaluated = evaluated_step_};
+  held->history = {.last = last_.step,
+                   .steps = past_,
+                   .saved = saved_step_,
+                   .evaluated = evaluated_step_,
+                   .frozen_hash = frozen_hash_};
   held->lie = lie_;
 }
 
@@ -261,18 +265,32 @@ absl::Status RankTrainer::RunPortions() {
 absl::Status RankTrainer::CheckBase() {
   // Hashing reads all weights, so it is left out where nobody would keep or compare the hash. All
   // ranks have agreed on both.
-  const bool needed = !options_.saving.directory.empty() || !options_.saving.resume.empty() ||
-                      options_.portions != nullptr;
-  if (!plan_.request.adaptation.lora.has_value() || !needed) return absl::OkStatus();
+  const Adaptation& adaptation = plan_.request.adaptation;
+  const bool saves = !options_.saving.directory.empty() || !options_.saving.resume.empty() ||
+                     options_.portions != nullptr;
+  const bool needed = (adaptation.lora.has_value() && saves) || context_.regroup != nullptr;
+  const std::string& known = context_.history.frozen_hash;
+  const bool is_frozen = adaptation.lora.has_value() || !adaptation.freeze.empty();
+  if (!is_frozen || !needed || (!known.empty() && !context_.reads_frozen)) return absl::OkStatus();
   absl::StatusOr<std::string> hash = HashBase(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
-  base_hash_ = *std::move(hash);
-  if (context_.base_hash.empty() || context_.base_hash == base_hash_) return absl::OkStatus();
   const std::string& init = options_.saving.init;
-  return absl::InvalidArgumentError(absl::StrCat(
-      options_.saving.resume, " is an adapter of other weights than those ",
-      init.empty() ? "of the seed" : absl::StrCat("in ", init), " (hash ", context_.base_hash,
-      ", found ", base_hash_, "); give the weights that it was trained on with --init"));
+  const std::string from = init.empty() ? "of the seed" : absl::StrCat("in ", init);
+  const bool of_checkpoint = !options_.saving.resume.empty() || known.empty();
+  if (of_checkpoint && !context_.base_hash.empty() && context_.base_hash != *hash) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options_.saving.resume, " is an adapter of other weights than those ", from,
+                     " (hash ", context_.base_hash, ", found ", *hash,
+                     "); give the weights that it was trained on with ", "--init"));
+  }
+  if (!known.empty() && known != *hash) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "what is frozen has changed since the run began: a rank was lost, and the weights ", from,
+        ", from which its own were read again, are others (hash ", known, ", found ", *hash,
+        "); keep them as they are while a run trains on them"));
+  }
+  frozen_hash_ = *std::move(hash);
+  return absl::OkStatus();
 }
 
 absl::Status RankTrainer::GatherArenas() {
@@ -454,7 +472,8 @@ int64_t RankTrainer::VouchedAt(int64_t step) const {
 }
 
 SavePoint RankTrainer::PointOf(int64_t step) const {
-  SavePoint point{.step = step, .base_hash = base_hash_};
+  SavePoint point{.step = step};
+  if (plan_.request.adaptation.lora.has_value()) point.base_hash = frozen_hash_;
   point.evaluation_due = stops_ && EvaluationIsDue(step);
   if (!plan_.audits()) return point;
   // Where audits find something, from which step they will have the run go on by then.

@@ -39,6 +39,7 @@ struct RunContext {
   bool shows_last = false;   // it has not been shown yet
   int64_t vouched_step = 0;  // the last step for which audits vouch, or what the run began with
   RunHistory history = {};   // of this run, what earlier groups of ranks have done
+  bool reads_frozen = true;  // from the disk, or the seed: no rank has just what it had
   // Of the weights that the resumed adapter is for; "": not known.
   std::string base_hash = {};
   std::optional<ResumedRun> resumed = {};
@@ -145,7 +146,7 @@ class RankTrainer {
   Asked AskedNow() const;
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
-  // That what an adapter is for is what it was when the run was saved.
+  // That what is frozen is what it was when the run was saved, and when it began.
   absl::Status CheckBase();
   absl::Status Hash();
   absl::Status Leave();
@@ -178,7 +179,8 @@ class RankTrainer {
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
   Audits audits_;
-  std::string base_hash_;    // of what an adapter is for; "" without one, and where it is not saved
+  // Of what is frozen; "" where nothing is, or nobody would keep or compare it.
+  std::string frozen_hash_;
   double step_seconds_ = 0;  // of all steps of this group of ranks, whatever the portion
   TrainSummary summary_;
   int64_t saved_step_;        // to the run's own directory,

@@ -98,6 +98,7 @@ class Run {
     const Recovered& found = **recovered;
     options_.saving.resume.clear();  // it goes on from no checkpoint
     context_.last = found.last;
+    context_.reads_frozen = found.reads_frozen;
     context_.shows_last = found.last.known && found.shown_step < found.last.step;
     context_.resumed = {
         .step = found.last.step, .steps = options_.training.steps, .from_memory = true};

@@ -315,6 +315,52 @@ TEST(RecoveryTest, FrozenWeightsOfAResumedRunComeFromACheckpoint) {
   std::filesystem::remove_all(directory);
 }
 
+// A rank that comes in another's place reads what is frozen again: where that has been written to
+// since, the run would go on with half of each.
+TEST(RecoveryTest, FrozenWeightsThatHaveChangedEndTheRun) {
+  constexpr int64_t kSteps = 4;
+  const std::filesystem::path base =
+      std::filesystem::path(testing::TempDir()) / "recovery_changed_base";
+  for (const char* adapted : {"lora", "freeze"}) {
+    for (const bool changes : {false, true}) {
+      for (const int ranks : {2, 1}) {  // of the second group
+        SCOPED_TRACE(testing::Message() << adapted << ", changes " << changes << ", " << ranks);
+        std::filesystem::remove_all(base);
+        TrainOptions first = SmallOptions(1);
+        first.training.seed = 77;
+        first.saving.directory = base.string();
+        ASSERT_EQ(Train(MakePlan({.model = "wide"}), first).status(), absl::OkStatus());
+        SmallRun run{.model = "wide", .ranks = 2, .adapted = adapted};
+        run.mirror = true;
+        Processes processes(kSteps);
+        processes.options().saving.init = (base / "latest").string();
+        processes.TrainUntil(run, 2);
+        // The last blocks are rank 1's, whose state is lost.
+        processes.held()[1] = {};
+        if (changes) {
+          std::filesystem::remove_all(base);
+          first.training.seed = 78;
+          ASSERT_EQ(Train(MakePlan({.model = "wide"}), first).status(), absl::OkStatus());
+        }
+        if (ranks == 1) {
+          processes.held().resize(1);
+          run.mirror = false;
+        }
+        run.ranks = ranks;
+        const auto results = processes.Train(run, {});
+        for (const auto& result : results) {
+          EXPECT_EQ(result.status().code(),
+                    changes ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk)
+              << result.status();
+          EXPECT_THAT(std::string(result.status().message()),
+                      testing::HasSubstr(changes ? "has changed since the run began" : ""));
+        }
+      }
+    }
+  }
+  std::filesystem::remove_all(base);
+}
+
 // Not for two neighbours.
 TEST(RecoveryTest, AMirrorStandsForALostRank) {
   constexpr int64_t kSteps = 4;
