@@ -83,8 +83,8 @@ RunTrait GivenOrNot(const char* flag, bool given) {
           .advice = "give it to all ranks, or to none"};
 }
 
-// Where the weights are from: people see by it whether they gave another folder, or whether it holds
-// something else on another machine.
+// Where the weights are from: people see by it whether they gave another folder, or whether it
+// holds something else on another machine.
 std::string WeightsText(const Saving& saving) {
   if (saving.init.empty() && saving.adapter.empty()) return "random ones";
   if (saving.adapter.empty()) return absl::StrCat("--init ", saving.init);

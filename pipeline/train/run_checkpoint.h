@@ -34,8 +34,8 @@ struct SavePoint {
   bool evaluation_due = false;      // as RunState's
 };
 
-// `path` from the root, so that a run that is started elsewhere finds it; "" stays. Of a folder also
-// where links lead: `latest` will lead elsewhere, while a file may be a link out of its folder.
+// `path` from the root, so that a run that is started elsewhere finds it; "" stays. Of a folder
+// also where links lead: `latest` will lead elsewhere, while a file may be a link out of its folder.
 std::string WholePath(const std::string& path);
 
 // Writes weights and optimizer state of all ranks at `point` below options.saving.directory, as

@@ -205,8 +205,8 @@ TEST_F(CheckpointTest, AnAdapterOfAnotherScaleIsAnotherRun) {
   EXPECT_TRUE(Train(*CompileRun(request), rest).ok());
 }
 
-// A folder's link may lead elsewhere as soon as the weights have been read: whoever trains there goes
-// on.
+// A folder's link may lead elsewhere as soon as the weights have been read: whoever trains there
+// goes on.
 TEST_F(CheckpointTest, AnAdapterIsOfTheWeightsThatWereRead) {
   const fs::path base = directory_ / "base";
   TrainOptions whole = SmallOptions(1);

@@ -25,8 +25,8 @@ namespace {
 // mpirun kills a rank one second after it has told it to stop; the error must be printed before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
-// For a rank to say that it knows of a failure. Its transport does, so that one that computes is not
-// late; longer than a busy machine delays a thread.
+// For a rank to say that it knows of a failure. Its transport does, so that one that computes is
+// not late; longer than a busy machine delays a thread.
 constexpr absl::Duration kWordPatience = absl::Seconds(1);
 
 // Whether a Slurm step started this process in such a way that MPI can find the others.

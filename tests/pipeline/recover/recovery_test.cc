@@ -250,8 +250,8 @@ TEST(RecoveryTest, ARunOutlivesTheCheckpointThatItWasResumedFrom) {
   std::filesystem::remove_all(directory);
 }
 
-// What is frozen is in no mirror: it comes from the checkpoint that the run was resumed from, or from
-// one that it has made since, and not from the seed.
+// What is frozen is in no mirror: it comes from the checkpoint that the run was resumed from, or
+// from one that it has made since, and not from the seed.
 TEST(RecoveryTest, FrozenWeightsOfAResumedRunComeFromACheckpoint) {
   constexpr int64_t kSteps = 6;
   const std::filesystem::path directory =
