@@ -42,11 +42,15 @@ namespace {
 constexpr size_t kExtraMessages = 16;
 
 // With `init` as a folder that stays what it is: DIR/latest leads elsewhere once the run that saves
-// to DIR goes on.
-TrainOptions WithWholeInit(TrainOptions options) {
+// to DIR goes on. Where no link is followed, as people gave it, who read it in messages.
+TrainOptions WithoutLinks(TrainOptions options) {
+  namespace fs = std::filesystem;
   std::error_code ignored;
   std::string& init = options.saving.init;
-  if (std::filesystem::is_directory(init, ignored)) init = WholePath(init);
+  if (!fs::is_directory(init, ignored)) return options;
+  const fs::path whole = WholePath(init);
+  const fs::path given = fs::absolute(init, ignored).lexically_normal();
+  if (given / "" != whole / "") init = whole.string();
   return options;
 }
 
@@ -55,7 +59,8 @@ class Run {
  public:
   Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
       const TrainEvents& events, const std::atomic<bool>* stop)
-      : options_(WithWholeInit(options)),
+      : given_init_(options.saving.init),
+        options_(WithoutLinks(options)),
         context_{
             .plan = &plan, .data = &data, .options = &options_, .events = &events, .stop = stop} {}
 
@@ -292,8 +297,8 @@ class Run {
     const bool is_older = own || options_.saving.init_starts;
     if (is_older && !resume_.checkpoint->adapter_only) options_.saving.init.clear();
     if (!options_.saving.init.empty() && !resume_.checkpoint->adapter_only) {
-      return absl::InvalidArgumentError(absl::StrCat("--init ", options_.saving.init,
-                                                     " and --resume ", options_.saving.resume,
+      return absl::InvalidArgumentError(absl::StrCat("--init ", given_init_, " and --resume ",
+                                                     options_.saving.resume,
                                                      " both say with which weights to go on; leave "
                                                      "out --init to resume, or --resume to begin ",
                                                      "with those weights"));
@@ -380,6 +385,7 @@ class Run {
     return init.empty() ? absl::OkStatus() : LoadInitialWeights(init, state);
   }
 
+  const std::string given_init_;  // as it was given
   TrainOptions options_;  // with the hyper-parameters of a checkpoint, where the run resumes one
   RunContext context_;
   ResumePoint resume_;

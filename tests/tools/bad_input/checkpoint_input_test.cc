@@ -41,7 +41,7 @@ std::vector<BadInput> CheckpointInputs() {
       {"InitOtherNorm",
        With("--norm rms --init @/good/latest"),
        kExitBadInput,
-       {"@/good/latest", "layer norms", "--norm layer"}},
+       {"@/good/step-00000001/model.safetensors", "layer norms", "--norm layer"}},
       {"InitMissing", With("--init @/none.safetensors"), kExitBadInput, {"@/none.safetensors"}},
       {"InitDamaged",
        With("--init @/weights.safetensors"),
