@@ -14,27 +14,17 @@
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/answer/search.h"
 #include "tests/partitioner/random_chain.h"
+#include "tests/partitioner/small_gpt.h"
 
 namespace sluice {
 namespace {
 
 using testing::HasSubstr;
 
-// Two devices that train a small transformer by V-Min, two stages on each.
+// V-Min has two stages on each device.
 PlanQuestion SomeQuestion() {
-  DecoderConfig gpt;
-  gpt.layers = 4;
-  gpt.dim = 768;
-  gpt.heads = 4;
-  gpt.max_seq = 256;
-  gpt.vocab = 65;
-  PlanQuestion question;
-  question.model = "small";
-  question.subject = ModelSpec{"small", gpt};
-  question.device = *DataSheetDevice("a100");
-  question.devices = 2;
+  PlanQuestion question = SmallGptOnTwoDevices();
   question.schedule = "v-min";
-  question.micro_batches = 2;
   question.optimizer = OptimizerKind::kSgd;
   return question;
 }

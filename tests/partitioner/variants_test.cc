@@ -10,6 +10,7 @@
 #include "models/spec/presets.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/planning/answer/search.h"
+#include "tests/partitioner/small_gpt.h"
 
 namespace sluice {
 namespace {
@@ -41,19 +42,8 @@ PlanQuestion OfTwoKinds() {
   return question;
 }
 
-// Two devices, on which runs are audited.
 PlanQuestion OfAuditedRuns() {
-  DecoderConfig gpt;
-  gpt.layers = 4;
-  gpt.dim = 64;
-  gpt.heads = 2;
-  gpt.max_seq = 64;
-  gpt.vocab = 65;
-  PlanQuestion question;
-  question.model = "small";
-  question.subject = ModelSpec{"small", gpt};
-  question.device = *DataSheetDevice("a100");
-  question.devices = 2;
+  PlanQuestion question = SmallGptOnTwoDevices();
   question.micro_batches = 4;
   question.audit_every = 10;
   return question;
@@ -97,6 +87,27 @@ TEST(WhatIf, MoreIsNeverSlowerWhenTheSearchEndsEarly) {
 
 // Of one way to use the devices nothing is found at once.
 TEST(WhatIf, MoreHasAPlanWhenTheSearchFindsNone) { ExpectMoreIsNoSlower(OfAuditedRuns()); }
+
+// Five devices that share a stage's four heads: there is no price of that.
+TEST(WhatIf, MoreHasThePlanOfTheSearchWhenTheKnownOneHasNoPrice) {
+  const PlanQuestion question = SmallGptOnTwoDevices();
+  const absl::StatusOr<PlanSource> source = MakeSource(question);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
+  ASSERT_TRUE(request.ok()) << request.status();
+  absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, {});
+  ASSERT_TRUE(best.ok()) << best.status();
+  best->setting.tensor = 5;
+  ASSERT_FALSE(request->price(best->setting).ok());
+  int loosened = 0;
+  for (const PlanVariant& variant : WhatIf(question, *source, *best, {})) {
+    if (variant.what == "5 more devices") continue;
+    ++loosened;
+    EXPECT_EQ(variant.why, "") << variant.what;
+    EXPECT_LE(variant.seconds, best->plan.objective_seconds()) << variant.what;
+  }
+  EXPECT_EQ(loosened, 3);
+}
 
 }  // namespace
 }  // namespace sluice

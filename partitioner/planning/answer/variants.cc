@@ -101,8 +101,9 @@ class Replanner {
     if (!request.ok()) return request.status();
     absl::StatusOr<JointPlan> found = Find(what, *request);
     absl::StatusOr<JointPlan> again = PriceAgain(*request, known);
-    const bool faster = found.ok() && again.ok() &&
-                        found->plan.objective_seconds() <= again->plan.objective_seconds();
+    if (!again.ok()) return found;
+    const bool faster =
+        found.ok() && found->plan.objective_seconds() <= again->plan.objective_seconds();
     return faster ? found : again;
   }
 
