@@ -14,6 +14,7 @@
 #include "partitioner/planning/answer/variants.h"
 #include "partitioner/planning/graph/graph_bottleneck.h"
 #include "partitioner/planning/graph/graph_step.h"
+#include "partitioner/planning/question/other_trainers.h"
 #include "partitioner/planning/race/joint_plan.h"
 #include "partitioner/planning/sources/cluster_prices.h"
 #include "partitioner/planning/sources/source.h"
@@ -202,6 +203,12 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
 
 absl::StatusOr<PlanAnswer> AnswerQuestion(const PlanQuestion& question,
                                           const ProgressCallback& progress) {
+  absl::Status runs = CheckForTrainer(question.trainer, {.graph = question.graph() != nullptr,
+                                                         .optimizer = question.optimizer,
+                                                         .zero = question.zero,
+                                                         .mirror = question.mirror,
+                                                         .audit_every = question.audit_every});
+  if (!runs.ok()) return runs;
   if (const ProfileGraph* graph = question.graph()) return AnswerGraph(question, *graph);
   return AnswerLayers(question, progress);
 }

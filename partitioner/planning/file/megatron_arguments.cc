@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "partitioner/planning/file/one_policy.h"
-#include "partitioner/planning/question/megatron_schedules.h"
+#include "partitioner/planning/file/trainer_file.h"
+#include "partitioner/planning/question/other_trainers.h"
 
 namespace sluice {
 namespace {
@@ -81,28 +81,10 @@ absl::StatusOr<std::vector<std::string>> RecomputeArguments(const Plan& plan) {
 }  // namespace
 
 absl::StatusOr<std::string> FormatMegatronArguments(const Plan& plan, const PlanContext& context) {
-  if (context.graph) {
-    return absl::InvalidArgumentError(
-        "Megatron-LM runs transformers, not graphs of operations; give a model");
-  }
+  if (absl::Status ok = CheckForTrainer(Trainer::kMegatron, AskedIn(context)); !ok.ok()) return ok;
   if (absl::Status ok = CheckForMegatron(plan.schedule, plan.devices, plan.micro_batches);
       !ok.ok()) {
     return ok;
-  }
-  if (context.zero > 1) {
-    return absl::InvalidArgumentError(
-        "Megatron-LM's distributed optimizer is --zero 1; give that, or --zero 0");
-  }
-  const bool sgd = context.optimizer == OptimizerKind::kSgd;
-  if (context.zero == 1 && sgd) {
-    return absl::InvalidArgumentError(
-        "Megatron-LM's distributed optimizer has no SGD; give --optimizer adamw, or --zero 0");
-  }
-  if (context.mirror) {
-    return absl::InvalidArgumentError("Megatron-LM has no --mirror; leave it out");
-  }
-  if (context.audit_every > 0) {
-    return absl::InvalidArgumentError("Megatron-LM has no --audit; leave it out");
   }
   absl::StatusOr<std::vector<std::string>> letters = StageLetters(plan, context);
   if (!letters.ok()) return letters.status();
@@ -125,7 +107,7 @@ absl::StatusOr<std::string> FormatMegatronArguments(const Plan& plan, const Plan
   if (predictors > 0) add("--mtp-num-layers ", predictors);
   if (context.dtype == DType::kBFloat16) add("--bf16");
   for (std::string& line : *recompute) lines.push_back(std::move(line));
-  if (sgd) add("--optimizer sgd");
+  if (context.optimizer == OptimizerKind::kSgd) add("--optimizer sgd");
   if (context.overlap_sync) add("--overlap-grad-reduce");
   if (context.zero == 1) add("--use-distributed-optimizer");
   return absl::StrJoin(lines, "\n") + "\n";

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "models/spec/json_text.h"
-#include "partitioner/planning/file/one_policy.h"
+#include "partitioner/planning/file/trainer_file.h"
 
 namespace sluice {
 namespace {
@@ -169,18 +169,8 @@ std::string Python(const std::vector<Part>& parts, const std::string& csv, int p
 
 absl::StatusOr<std::string> FormatTorchTitanConfig(const Plan& plan, const PlanContext& context,
                                                    TorchTitanFile file, const std::string& csv) {
-  if (context.graph) {
-    return absl::InvalidArgumentError(
-        "torchtitan trains transformers, not graphs of operations; give a model");
-  }
-  if (context.zero > 0 || context.mirror) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("torchtitan's replicas keep everything or also share out weights (FSDP); ",
-                     context.mirror ? "leave --mirror out" : "give --zero 0"));
-  }
-  if (context.audit_every > 0) {
-    return absl::InvalidArgumentError("torchtitan's ranks have no --audit; leave it out");
-  }
+  if (absl::Status ok = CheckForTrainer(Trainer::kTorchTitan, AskedIn(context)); !ok.ok())
+    return ok;
   const absl::StatusOr<std::string> schedule = ScheduleWithPlacement(plan);
   if (!schedule.ok()) return schedule.status();
   const absl::StatusOr<Recompute> recompute = OnePolicy(plan, "torchtitan");

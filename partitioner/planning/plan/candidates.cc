@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/memory/in_flight.h"
-#include "partitioner/planning/question/megatron_schedules.h"
+#include "partitioner/planning/question/other_trainers.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/optimise/parallel_for.h"
 

@@ -554,6 +554,10 @@ TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, HasSubstr(why));
   }
+  // Before a plan is looked for: there is none in so little memory.
+  ExpectFailure(asked + " --zero 1 --memory 1GiB -o x.toml", 2, "give --zero 0");
+  ExpectFailure(std::string("plan ") + kGpt2 + " --format megatron --memory 1MiB --audit 5", 2,
+                "Megatron-LM has no --audit");
   EXPECT_THAT(
       Run("plan deepseek-v3 --devices 1024 --device h100 --data-parallel 16 --tensor-parallel "
           "8 --schedule 1f1b --format torchtitan --memory 2TiB -o x.toml")

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/spec/json_text.h"
-#include "partitioner/planning/question/megatron_schedules.h"
+#include "partitioner/planning/question/other_trainers.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/pytorch.h"
 #include "tools/files.h"

@@ -1,9 +1,17 @@
-#include "partitioner/planning/file/one_policy.h"
+#include "partitioner/planning/file/trainer_file.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+
+AskedOfTrainer AskedIn(const PlanContext& context) {
+  return {.graph = context.graph,
+          .optimizer = context.optimizer,
+          .zero = context.zero,
+          .mirror = context.mirror,
+          .audit_every = context.audit_every};
+}
 
 absl::StatusOr<Recompute> OnePolicy(const Plan& plan, absl::string_view trainer) {
   const Recompute policy = plan.stages.front().recompute;
