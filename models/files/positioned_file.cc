@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/disk.h"
 
 namespace sluice {
 namespace {
@@ -24,7 +25,7 @@ FileIdentity IdentityOf(const struct stat& info) {
 }  // namespace
 
 absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int fd = disk::Open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   struct stat info = {};
   const int failed = fstat(fd, &info) != 0 ? errno : 0;

@@ -17,11 +17,11 @@
 #include "pipeline/state/asynchronous.h"
 #include "pipeline/state/gradient_norms.h"
 #include "pipeline/trace/trace_recorder.h"
-#include "pipeline/train/agreement.h"
 #include "pipeline/train/background_save.h"
 #include "pipeline/train/run.h"
 #include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/slow_stage.h"
+#include "pipeline/train/start/agreement.h"
 #include "pipeline/train/state_check.h"
 
 namespace sluice {

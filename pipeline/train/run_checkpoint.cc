@@ -258,13 +258,13 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
   return resume;
 }
 
-absl::Status LoadState(const ResumePoint& resume, RankState& state) {
+absl::Status LoadState(const LoadedCheckpoint& checkpoint, RankState& state) {
   HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
-    if (view.shared || (resume.checkpoint->adapter_only && !IsAdapter(name))) continue;
+    if (view.shared || (checkpoint.adapter_only && !IsAdapter(name))) continue;
     weights.push_back(TargetOf(view, name, &host));
     if (view.decl->frozen) continue;
     const int64_t count = view.count == view.elements ? -1 : view.count;
@@ -275,8 +275,20 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
     moment(".m", view.moment1);
     if (view.moment2 != nullptr) moment(".v", view.moment2);
   }
-  absl::Status status = ReadTensors(*resume.checkpoint->weights, weights);
-  if (status.ok()) status = ReadTensors(*resume.checkpoint->optimizer, moments);
+  absl::Status status = ReadTensors(*checkpoint.weights, weights);
+  if (status.ok()) status = ReadTensors(*checkpoint.optimizer, moments);
+  if (status.ok()) host.Upload();
+  return status;
+}
+
+absl::Status LoadFrozen(const LoadedCheckpoint& checkpoint, RankState& state) {
+  HostState host(&state.device(), state.stream());
+  std::vector<TensorTarget> weights;
+  for (const ParameterView& view : state.parameters()) {
+    if (view.shared || !view.decl->frozen) continue;
+    weights.push_back(TargetOf(view, StoredName(*view.decl), &host));
+  }
+  absl::Status status = ReadTensors(*checkpoint.weights, weights);
   if (status.ok()) host.Upload();
   return status;
 }

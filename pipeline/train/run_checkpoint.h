@@ -56,7 +56,10 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
                                             const TrainOptions& options, const Dataset& data);
 
 // Fills one rank's weights and optimizer state; of a run with an adapter, the adapter's alone.
-absl::Status LoadState(const ResumePoint& resume, RankState& state);
+absl::Status LoadState(const LoadedCheckpoint& checkpoint, RankState& state);
+
+// Fills one rank's weights that are not trained, from a checkpoint of a whole model.
+absl::Status LoadFrozen(const LoadedCheckpoint& checkpoint, RankState& state);
 
 // Fills one rank's weights from a model.safetensors (a Hugging Face one too).
 absl::Status LoadInitialWeights(const std::string& path, RankState& state);

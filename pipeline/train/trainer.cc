@@ -1,6 +1,7 @@
 #include "pipeline/train/trainer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,18 +21,15 @@
 #include "models/device/host_limits.h"
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
-#include "models/files/shards.h"
-#include "models/files/tensor_sample.h"
 #include "models/kernels/kernel_threads.h"
-#include "models/spec/adaptation.h"
-#include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/state/rounds.h"
-#include "pipeline/train/agreement.h"
 #include "pipeline/train/rank_trainer.h"
 #include "pipeline/train/run_checkpoint.h"
+#include "pipeline/train/start/agreement.h"
+#include "pipeline/train/start/starting_point.h"
 #include "pipeline/watch/watchdog.h"
 
 namespace sluice {
@@ -60,24 +58,33 @@ class Run {
   Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
       const TrainEvents& events, const std::atomic<bool>* stop)
       : given_init_(options.saving.init),
-        options_(WithoutLinks(options)),
+        given_(WithoutLinks(options)),
+        options_(given_),
         context_{
             .plan = &plan, .data = &data, .options = &options_, .events = &events, .stop = stop} {}
 
   // `bytes`: of the arenas of this process. `world`: whose ranks are processes, or null.
   absl::Status Prepare(int64_t bytes, Communicator* world) {
-    absl::Status status = CheckMemory(bytes, world);
-    if (status.ok()) status = OpenResume();
-    if (status.ok()) TakeTraits(WhatIsRead());
+    if (absl::Status status = CheckMemory(bytes, world); !status.ok()) return status;
+    uint64_t sample = 0;
+    const auto open = [&]() -> absl::Status {
+      const absl::StatusOr<StartingPoint> start = OpenGiven();
+      if (!start.ok()) return start.status();
+      TakeOver(*start);
+      // Threads of one process read the same files.
+      if (world != nullptr) sample = SampleStart(start_);
+      return absl::OkStatus();
+    };
+    absl::Status status = world == nullptr ? open() : ReadTogether(open, *world);
+    if (status.ok()) TakeTraits(sample);
     return status;
   }
 
-  // The same before Regroup, which opens a checkpoint where the state comes from one.
+  // The same before Recover; where Recover finds nothing, Restart reads.
   absl::Status Prepare(int64_t bytes, const Regrouping& regrouping) {
     absl::Status status = CheckMemory(bytes, regrouping.all);
-    if (status.ok() && !options_.saving.resume.empty()) status = FindParts(regrouping);
-    if (status.ok()) TakeTraits(WhatIsRead());
-    return status;
+    if (!status.ok()) return status;
+    return ReadTogether([&] { return FindSettings(regrouping); }, *regrouping.all);
   }
 
   // After Prepare, for a process that trains in one group after the other: fills the state of its
@@ -91,7 +98,7 @@ class Run {
                          .into = into,
                          .load_frozen = [&]() -> absl::Status {
                            const absl::StatusOr<RankState*> state = into();
-                           return state.ok() ? StartFrozen(regrouping, **state) : state.status();
+                           return state.ok() ? ReadFrozen(regrouping, **state) : state.status();
                          },
                          .timeout = options_.watching.timeout},
                         *regrouping.all);
@@ -102,35 +109,46 @@ class Run {
     (*state)->Pack();
     const Recovered& found = **recovered;
     options_.saving.resume.clear();  // it goes on from no checkpoint
+    start_.point.checkpoint = nullptr;
     context_.last = found.last;
     context_.reads_frozen = found.reads_frozen;
     context_.shows_last = found.last.known && found.shown_step < found.last.step;
     context_.resumed = {
         .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
-    GoOn(regrouping, {.step = found.last.step});
+    GoOn(regrouping, /*sample=*/0);
     return true;
   }
 
   // Where Recover has not: fills the state of the rank from a checkpoint, or from where the run
   // begins.
   absl::Status Restart(const Regrouping& regrouping, RankState& state, Communicator& world) {
-    absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
-    if (!restarts.ok()) return restarts.status();
-    if (!*restarts && resume_.checkpoint == nullptr) {
-      options_.saving.init = first_init_;
-      if (absl::Status status = OpenResume(); !status.ok()) return status;
-    }
-    RunHistory& history = regrouping.held->history;
-    if (*restarts) history.saved = context_.last.step;
-    // What no process has seen, the checkpoint says.
-    if (history.steps.empty())
-      history.evaluated = std::max(history.evaluated, context_.history.evaluated);
+    bool own = false;
+    uint64_t sample = 0;
+    const auto read = [&]() -> absl::Status {
+      const absl::StatusOr<std::optional<StartingPoint>> saved = OpenOwn(regrouping.checkpoints);
+      if (!saved.ok()) return saved.status();
+      own = saved->has_value();
+      if (own) {
+        TakeOver(**saved);
+      } else if (!start_.open()) {
+        const absl::StatusOr<StartingPoint> start = OpenGiven();
+        if (!start.ok()) return start.status();
+        TakeOver(*start);
+      }
+      sample = SampleStart(start_);
+      return LoadStart(start_, options_.training.seed, state);
+    };
     if (regrouping.held->state.get() == &state) {
       regrouping.held->whole = regrouping.held->has_mirror = false;
       regrouping.held->has_next_gradients = false;
     }
-    if (absl::Status status = StartTogether(state, world); !status.ok()) return status;
-    GoOn(regrouping, WhatIsRead());
+    if (absl::Status status = ReadTogether(read, world, &state); !status.ok()) return status;
+    RunHistory& history = regrouping.held->history;
+    if (own) history.saved = context_.last.step;
+    // What no process has seen, the checkpoint says.
+    if (history.steps.empty())
+      history.evaluated = std::max(history.evaluated, context_.history.evaluated);
+    GoOn(regrouping, sample);
     return absl::OkStatus();
   }
 
@@ -185,7 +203,8 @@ class Run {
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
-    if (absl::Status status = StartTogether(**state, world); !status.ok()) return status;
+    const auto load = [&] { return LoadStart(start_, options_.training.seed, **state); };
+    if (absl::Status status = ReadTogether(load, world, state->get()); !status.ok()) return status;
     return Connected(at, **state, plain, world, device, nullptr);
   }
 
@@ -219,27 +238,11 @@ class Run {
     return result;
   }
 
-  void TakeTraits(const RunStart& start) {
+  // `sample`: of what this process has read (SampleStart).
+  void TakeTraits(uint64_t sample) {
+    RunStart start{.step = context_.last.step, .weights = sample};
+    if (start_.open()) start.checkpoint = start_.point.checkpoint->hash;
     context_.traits = TraitsOf(*context_.plan, *context_.options, *context_.data, start);
-  }
-
-  // Of where the run begins, as this process finds it. What cannot be read counts as nothing: to
-  // load it is the error.
-  RunStart WhatIsRead() const {
-    RunStart start{.step = context_.last.step};
-    const Saving& saving = options_.saving;
-    const bool resumes = !saving.resume.empty();
-    // None is open where this process was in an earlier group, and may go on from memory.
-    if (resume_.checkpoint != nullptr) start.checkpoint = resume_.checkpoint->hash;
-    if (!saving.init.empty()) {
-      const auto weights = OpenModelWeights(saving.init);
-      if (weights.ok()) start.weights += SampleTensors(**weights).value_or(0);
-    }
-    if (!saving.adapter.empty() && !resumes) {
-      const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(saving.adapter);
-      if (adapter.ok()) start.weights += SampleTensors(*adapter->tensors).value_or(0);
-    }
-    return start;
   }
 
   // Whether the machine has memory for this process, and for those of `world` that share it.
@@ -252,75 +255,72 @@ class Run {
     return together.ok() ? CheckHostMemory(*together, memory) : together.status();
   }
 
-  // Where the state of a run is lost whose checkpoints are at `path`. False: there are none.
-  absl::StatusOr<bool> RestartFrom(const std::string& path) {
-    absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
-    if (!has.ok() || !*has) return has;
-    options_.saving.resume = path;
-    options_.saving.init = first_init_;
-    if (absl::Status status = OpenResume(/*own=*/true); !status.ok()) return status;
-    return true;
+  // What was asked for: to go on from a checkpoint, or to begin.
+  absl::StatusOr<StartingPoint> OpenGiven() const {
+    return OpenStart(*context_.plan, *context_.data, given_, given_init_);
+  }
+
+  // The newest checkpoint that the run itself has saved to `path`; nothing where there is none.
+  absl::StatusOr<std::optional<StartingPoint>> OpenOwn(const std::string& path) const {
+    const absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
+    if (!has.ok()) return has.status();
+    if (!*has) return std::optional<StartingPoint>();
+    absl::StatusOr<StartingPoint> own =
+        OpenOwnCheckpoint(path, *context_.plan, *context_.data, given_);
+    if (!own.ok()) return own.status();
+    return *std::move(own);
+  }
+
+  absl::StatusOr<StartingPoint> OpenOwnOrGiven(const std::string& path) const {
+    absl::StatusOr<std::optional<StartingPoint>> own = OpenOwn(path);
+    if (!own.ok()) return own.status();
+    if (own->has_value()) return **std::move(own);
+    return OpenGiven();
   }
 
   // What a resumed run has of its checkpoint, from memory if this process has been in one of its
   // groups. If it has not, the checkpoints of the run itself say the same, and are the only ones
   // that are sure to be there.
-  absl::Status FindParts(const Regrouping& regrouping) {
-    ResumedParts* const parts = regrouping.resumed;
-    if (parts != nullptr && parts->known) {
-      options_.training.optimizer = parts->hyper_parameters.optimizer;
-      options_.training.steps = parts->hyper_parameters.steps;
-      if (parts->model_files != nullptr) options_.saving.model_files = parts->model_files;
-      options_.saving.init = parts->init;
-      context_.base_hash = parts->base_hash;
+  absl::Status FindSettings(const Regrouping& regrouping) {
+    const bool resumes = !given_.saving.resume.empty();
+    std::optional<StartingPoint>* const kept = regrouping.resumed;
+    if (resumes && kept != nullptr && kept->has_value()) {
+      TakeSettings(**kept);
       return absl::OkStatus();
     }
-    const absl::StatusOr<bool> restarts = RestartFrom(regrouping.checkpoints);
-    absl::Status status = restarts.status();
-    if (status.ok() && !*restarts) status = OpenResume();
-    if (!status.ok() || parts == nullptr) return status;
-    *parts = {.known = true,
-              .hyper_parameters = {options_.training.optimizer, options_.training.steps},
-              .model_files = options_.saving.model_files,
-              .init = options_.saving.init,
-              .base_hash = context_.base_hash};
+    const absl::StatusOr<StartingPoint> start =
+        resumes ? OpenOwnOrGiven(regrouping.checkpoints) : OpenGiven();
+    if (!start.ok()) return start.status();
+    TakeOver(*start);
+    if (resumes && kept != nullptr) *kept = start_.Closed();
     return absl::OkStatus();
   }
 
-  // `own`: the checkpoint is of this very run, which may have begun with other weights.
-  absl::Status OpenResume(bool own = false) {
-    if (context_.options->saving.resume.empty()) return absl::OkStatus();
-    absl::StatusOr<ResumePoint> resume = OpenResumePoint(
-        context_.options->saving.resume, *context_.plan, *context_.options, *context_.data);
-    if (!resume.ok()) return resume.status();
-    resume_ = *std::move(resume);
-    const bool is_older = own || options_.saving.init_starts;
-    if (is_older && !resume_.checkpoint->adapter_only) options_.saving.init.clear();
-    if (!options_.saving.init.empty() && !resume_.checkpoint->adapter_only) {
-      return absl::InvalidArgumentError(absl::StrCat("--init ", given_init_, " and --resume ",
-                                                     options_.saving.resume,
-                                                     " both say with which weights to go on; leave "
-                                                     "out --init to resume, or --resume to begin ",
-                                                     "with those weights"));
-    }
-    options_.training.optimizer = resume_.hyper_parameters.optimizer;
-    options_.training.steps = resume_.hyper_parameters.steps;
-    if (!options_.saving.directory.empty() || options_.portions != nullptr) {
-      absl::StatusOr<ModelFiles> files = KeptModelFiles(*resume_.checkpoint);
-      if (!files.ok()) return files.status();
-      options_.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
-    }
-    if (options_.saving.init.empty()) options_.saving.init = resume_.checkpoint->state.base;
-    context_.base_hash = resume_.checkpoint->state.base_hash;
-    context_.last.step = context_.vouched_step = resume_.step;
-    context_.history.evaluated = resume_.checkpoint->state.evaluation_due ? -1 : resume_.step;
+  // How the run goes on from `start`, which may be closed.
+  void TakeSettings(const StartingPoint& start) {
+    start_ = start;
+    options_.saving.init = start.init;
+    if (start.model_files != nullptr) options_.saving.model_files = start.model_files;
+    if (!start.resumes()) return;
+    options_.training.optimizer = start.point.hyper_parameters.optimizer;
+    options_.training.steps = start.point.hyper_parameters.steps;
+    context_.base_hash = start.base_hash;
+  }
+
+  // The same where it goes on from there and not from memory.
+  void TakeOver(const StartingPoint& start) {
+    TakeSettings(start);
+    if (!start.resumes()) return;
+    const ResumePoint& point = start_.point;
+    options_.saving.resume = start_.resume;
+    context_.last.step = context_.vouched_step = point.step;
+    context_.history.evaluated = point.checkpoint->state.evaluation_due ? -1 : point.step;
     context_.resumed = {
-        .step = resume_.step, .steps = options_.training.steps, .differences = resume_.differences};
-    return absl::OkStatus();
+        .step = point.step, .steps = options_.training.steps, .differences = point.differences};
   }
 
-  // Where a group of ranks goes on after context_.last; `start`: what it has read for that.
-  void GoOn(const Regrouping& regrouping, const RunStart& start) {
+  // Where a group of ranks goes on after context_.last; `sample`: as TakeTraits takes it.
+  void GoOn(const Regrouping& regrouping, uint64_t sample) {
     const int64_t vouched = regrouping.vouched_step;
     context_.vouched_step =
         vouched < 0 ? context_.last.step : std::min(vouched, context_.last.step);
@@ -328,68 +328,37 @@ class Run {
     RunHistory& history = regrouping.held->history;
     history.CutAfter(context_.last.step);
     context_.history = history;
-    TakeTraits(start);
+    TakeTraits(sample);
   }
 
-  // Reading weights may take longer than the time-out, and one rank may have more to read than
-  // another.
-  absl::Status StartTogether(RankState& state, Communicator& world) const {
+  // Reading may take longer than the time-out, and one rank may have more to read than another.
+  // `read` may run on another thread than that of the rank. `packed`: a state that it fills; may be
+  // null.
+  absl::Status ReadTogether(const std::function<absl::Status()>& read, Communicator& world,
+                            RankState* packed = nullptr) const {
     const Progress::Phase phase(world.progress(), "reads its weights");
-    Rounds rounds(&world, context_.options->watching.timeout);
-    if (absl::Status status = rounds.Do([&] { return Start(state); }); !status.ok()) return status;
-    state.Pack();
+    Rounds rounds(&world, given_.watching.timeout);
+    if (absl::Status status = rounds.Do(read); !status.ok()) return status;
+    if (packed != nullptr) packed->Pack();
     return rounds.Finish();
-  }
-
-  // All but RankState::Pack; may be another thread than that of the rank.
-  absl::Status Start(RankState& state) const {
-    const TrainOptions& options = *context_.options;
-    absl::Status status = absl::OkStatus();
-    const bool resumes = !options.saving.resume.empty();
-    // The checkpoint of an adapter does not have what it is for.
-    const bool has_all = resumes && !resume_.checkpoint->adapter_only;
-    const bool has_base = has_all || !options.saving.init.empty();
-    const bool has_adapter = resumes || !options.saving.adapter.empty();
-    state.Initialize(options.training.seed, [&](const ParameterDecl& decl) {
-      return IsAdapter(decl.name) ? !has_adapter : !has_base;
-    });
-    if (!options.saving.init.empty() && !has_all) {
-      status = LoadInitialWeights(options.saving.init, state);
-    }
-    if (status.ok() && resumes) status = LoadState(resume_, state);
-    if (status.ok() && !resumes && !options.saving.adapter.empty()) {
-      status = LoadAdapter(options.saving.adapter, state);
-    }
-    return status;
   }
 
   // What is not trained: from where the run began, or a checkpoint of the whole model that it was
   // resumed from or has made, which are all equal in it.
-  absl::Status StartFrozen(const Regrouping& regrouping, RankState& state) {
-    const std::string init = options_.saving.init;
+  absl::Status ReadFrozen(const Regrouping& regrouping, RankState& state) const {
     // A process that was in an earlier group has opened none, and an adapter's checkpoint lacks it.
-    if (resume_.checkpoint == nullptr && !context_.plan->request.adaptation.lora.has_value()) {
-      const absl::StatusOr<bool> own = RestartFrom(regrouping.checkpoints);
-      absl::Status status = own.status();
-      if (status.ok() && !*own) status = OpenResume();
-      if (!status.ok()) return status;
-      options_.saving.init = init;  // as the others have it, who read nothing
-    }
-    const bool has_all = resume_.checkpoint != nullptr && !resume_.checkpoint->adapter_only;
-    if (has_all) {
-      state.Initialize(options_.training.seed, [](const ParameterDecl&) { return false; });
-      return LoadState(resume_, state);
-    }
-    state.Initialize(options_.training.seed,
-                     [&](const ParameterDecl& decl) { return decl.frozen && init.empty(); });
-    return init.empty() ? absl::OkStatus() : LoadInitialWeights(init, state);
+    if (start_.open() || context_.plan->request.adaptation.lora.has_value())
+      return LoadFrozenStart(start_, options_.training.seed, state);
+    const absl::StatusOr<StartingPoint> start = OpenOwnOrGiven(regrouping.checkpoints);
+    if (!start.ok()) return start.status();
+    return LoadFrozenStart(*start, options_.training.seed, state);
   }
 
-  const std::string given_init_;  // as it was given
-  TrainOptions options_;  // with the hyper-parameters of a checkpoint, where the run resumes one
+  const std::string given_init_;  // as people know it
+  const TrainOptions given_;
+  TrainOptions options_;  // as start_ makes them
   RunContext context_;
-  ResumePoint resume_;
-  const std::string first_init_ = options_.saving.init;
+  StartingPoint start_;
 };
 
 void Append(const std::vector<TraceEvent>& more, std::vector<TraceEvent>* trace) {
@@ -590,10 +559,11 @@ absl::Status GiveState(HeldState* held, absl::Duration timeout, Communicator& al
     all.Abort(none.status());
     return none.status();
   }
-  const absl::StatusOr<std::optional<Recovered>> recovered =
-      Recover({.held = held, .timeout = timeout}, all);
-  if (!recovered.ok()) all.Abort(recovered.status());
-  return recovered.status();
+  // As in Run::Prepare.
+  absl::Status status = Rounds(&all, timeout).Finish();
+  if (status.ok()) status = Recover({.held = held, .timeout = timeout}, all).status();
+  if (!status.ok()) all.Abort(status);
+  return status;
 }
 
 absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,

@@ -5,16 +5,16 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
-#include "pipeline/checkpoint/files/hyper_parameters.h"
-#include "pipeline/checkpoint/files/model_files.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/recover/recovery.h"
 #include "pipeline/train/run.h"
+#include "pipeline/train/start/starting_point.h"
 
 namespace sluice {
 
@@ -30,15 +30,6 @@ size_t EdgeCapacity(const RunPlan& plan);
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);
-
-// What a run has from the checkpoint that it was resumed from, beside its state.
-struct ResumedParts {
-  bool known = false;
-  HyperParameters hyper_parameters = {};
-  std::shared_ptr<const ModelFiles> model_files = {};
-  std::string init = {};
-  std::string base_hash = {};
-};
 
 // A run whose processes come and go: groups of them train one after the other, and each takes over
 // what the ones before it still hold.
@@ -57,9 +48,10 @@ struct Regrouping {
   // The last step for which audits of earlier groups vouch (TrainEvents::on_vouched); -1: there was no
   // earlier group, so they vouch for what the run begins with.
   int64_t vouched_step = -1;
-  // Of this process and all groups that it is in: what the first has found out, so that the others
-  // need not open that checkpoint, which the run may have removed by now. Null: each opens it.
-  ResumedParts* resumed = nullptr;
+  // Of this process and all groups that it is in, where the run was resumed: what the first has found
+  // out, so that the others need not open that checkpoint, which the run may have removed by now.
+  // Null: each opens it.
+  std::optional<StartingPoint>* resumed = nullptr;
 };
 
 // As TrainRank, for a group of such a run. Where the ranks still hold the whole state of a step

@@ -77,8 +77,9 @@ absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& op
             RankState::Create(plan, rank, devices.empty() ? CpuDevice() : *devices[at].device);
         if (!state.ok()) return state.status();
         (*state)->Initialize(options.training.seed);
-        absl::Status loaded =
-            options.saving.resume.empty() ? absl::OkStatus() : LoadState(resume, **state);
+        absl::Status loaded = options.saving.resume.empty()
+                                  ? absl::OkStatus()
+                                  : LoadState(*resume.checkpoint, **state);
         if (!loaded.ok()) return loaded;
         (*state)->Pack();
         run.states[at] = *std::move(state);

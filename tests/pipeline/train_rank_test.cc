@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "comm/local/in_process.h"
+#include "models/failpoints/failpoints.h"
 #include "tests/comm/forwarding_communicator.h"
 #include "tests/comm/tcp/tcp_group.h"
 #include "tests/pipeline/small_run.h"
@@ -22,37 +24,53 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSteps = 3;
+constexpr absl::Duration kShortTimeout = absl::Seconds(3);
 
 struct RankEnd {
   absl::Status status;
   Outcome outcome;
 };
 
-// Each rank of `run` has its own end of a group over the loopback interface.
+// Calls `train` for each rank on a thread of its own, with its end of a group over the loopback
+// interface.
+void OnEachRank(int ranks, const std::function<void(int rank, Communicator& world)>& train) {
+  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(ranks, {});
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { train(rank, *group[static_cast<size_t>(rank)]); });
+  for (std::thread& thread : threads) thread.join();
+}
+
 std::vector<RankEnd> TrainOverTcp(const SmallRun& run, const TrainOptions& options) {
   const int ranks = MakePlan(run).world_size();
-  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(ranks, {});
   std::vector<RankEnd> ends(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const RunPlan plan = MakePlan(run);
-      const HashedData data(plan.request.spec, plan.request.batch.seq);
-      RankEnd& end = ends[static_cast<size_t>(rank)];
-      TrainEvents events;
-      events.on_step = [&end](const StepMetrics& metrics) {
-        end.outcome.losses.push_back(LossHex(metrics.loss));
-        end.outcome.norms.push_back(metrics.grad_norm);
-      };
-      absl::StatusOr<TrainResult> result =
-          TrainRank(plan, data, options, events, nullptr, *group[static_cast<size_t>(rank)]);
-      end.status = result.status();
-      if (!result.ok()) return;
-      end.outcome.weights_hash = result->summary.weights_hash;
-      end.outcome.eval_loss = result->summary.eval_loss;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnEachRank(ranks, [&](int rank, Communicator& world) {
+    const RunPlan plan = MakePlan(run);
+    const HashedData data(plan.request.spec, plan.request.batch.seq);
+    RankEnd& end = ends[static_cast<size_t>(rank)];
+    TrainEvents events;
+    events.on_step = [&end](const StepMetrics& metrics) {
+      end.outcome.losses.push_back(LossHex(metrics.loss));
+      end.outcome.norms.push_back(metrics.grad_norm);
+    };
+    absl::StatusOr<TrainResult> result = TrainRank(plan, data, options, events, nullptr, world);
+    end.status = result.status();
+    if (!result.ok()) return;
+    end.outcome.weights_hash = result->summary.weights_hash;
+    end.outcome.eval_loss = result->summary.eval_loss;
+  });
+  return ends;
+}
+
+// How the ranks of `plan` end, of which each is given other options by `options_of`.
+std::vector<absl::Status> Ends(const RunPlan& plan,
+                               const std::function<TrainOptions(int rank)>& options_of) {
+  std::vector<absl::Status> ends(static_cast<size_t>(plan.world_size()));
+  OnEachRank(plan.world_size(), [&](int rank, Communicator& world) {
+    const HashedData data(plan.request.spec, plan.request.batch.seq);
+    ends[static_cast<size_t>(rank)] =
+        TrainRank(plan, data, options_of(rank), {}, nullptr, world).status();
+  });
   return ends;
 }
 
@@ -116,18 +134,12 @@ class ChangedData : public HashedData {
 TEST(TrainRank, NamesTheFileThatHasChanged) {
   const RunPlan plan = MakePlan({.ranks = 2});
   for (const int early : {0, 1}) {
-    const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(2, {});
     std::vector<absl::Status> ends(2);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 2; ++rank) {
-      threads.emplace_back([&, rank] {
-        const ChangedData data(plan, rank == early ? 1 : 0);
-        ends[static_cast<size_t>(rank)] = TrainRank(plan, data, SmallOptions(kSteps), {}, nullptr,
-                                                    *group[static_cast<size_t>(rank)])
-                                              .status();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnEachRank(2, [&](int rank, Communicator& world) {
+      const ChangedData data(plan, rank == early ? 1 : 0);
+      ends[static_cast<size_t>(rank)] =
+          TrainRank(plan, data, SmallOptions(kSteps), {}, nullptr, world).status();
+    });
     for (const absl::Status& end : ends) {
       EXPECT_EQ(end.code(), absl::StatusCode::kFailedPrecondition);
       EXPECT_THAT(std::string(end.message()),
@@ -139,19 +151,11 @@ TEST(TrainRank, NamesTheFileThatHasChanged) {
 // A rank that cannot start tells all others why.
 TEST(TrainRank, TellsTheOthersWhyItEnds) {
   const SmallRun run{.model = "wide", .ranks = 2, .replicas = 2};
-  const RunPlan plan = MakePlan(run);
-  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(plan.world_size(), {});
-  std::vector<absl::Status> ends(group.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < ends.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const HashedData data(plan.request.spec, plan.request.batch.seq);
-      TrainOptions options = SmallOptions(kSteps);
-      if (rank == 3) options.saving.resume = "/nowhere/at/all";
-      ends[rank] = TrainRank(plan, data, options, {}, nullptr, *group[rank]).status();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<absl::Status> ends = Ends(MakePlan(run), [](int rank) {
+    TrainOptions options = SmallOptions(kSteps);
+    if (rank == 3) options.saving.resume = "/nowhere/at/all";
+    return options;
+  });
   for (const absl::Status& end : ends)
     EXPECT_THAT(std::string(end.message()), testing::HasSubstr("/nowhere/at/all"));
 }
@@ -175,19 +179,12 @@ class OtherWeights : public testing::TestWithParam<SmallRun> {
   static std::string Said(const std::function<void(Saving*, const std::string&)>& set,
                           const std::string& first, const std::string& last) {
     const RunPlan plan = MakePlan(GetParam());
-    const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(plan.world_size(), {});
-    std::vector<absl::Status> ends(group.size());
-    std::vector<std::thread> threads;
-    for (size_t rank = 0; rank < ends.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        const HashedData data(plan.request.spec, plan.request.batch.seq);
-        TrainOptions options = SmallOptions(kSteps);
-        options.training.given.lr = options.training.optimizer.lr;  // else they differ in that too
-        set(&options.saving, rank + 1 == ends.size() ? last : first);
-        ends[rank] = TrainRank(plan, data, options, {}, nullptr, *group[rank]).status();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    const std::vector<absl::Status> ends = Ends(plan, [&](int rank) {
+      TrainOptions options = SmallOptions(kSteps);
+      options.training.given.lr = options.training.optimizer.lr;  // else they differ in that too
+      set(&options.saving, rank + 1 == plan.world_size() ? last : first);
+      return options;
+    });
     for (const absl::Status& end : ends) EXPECT_EQ(end.code(), ends.front().code());
     return std::string(ends.front().message());
   }
@@ -208,6 +205,26 @@ TEST_P(OtherWeights, AreNotMixed) {
   const auto resume = [](Saving* saving, const std::string& path) { saving->resume = path; };
   EXPECT_THAT(Said(resume, a, b), testing::HasSubstr("the checkpoint to go on from (rank "));
   EXPECT_EQ(Said(resume, a, copy), "");
+}
+
+// The disk of one rank takes longer than the time-out to open the first file of where the run begins.
+TEST_P(OtherWeights, MayTakeLongToBeOpened) {
+  if (!kHasFailpoints) GTEST_SKIP() << "this build has no failpoints";
+  const std::string saved = Saved("a", 0.01);
+  for (std::string Saving::*const from : {&Saving::init, &Saving::resume}) {
+    ArmFault(Fault{.point = "disk.open",
+                   .kind = FaultKind::kDelay,
+                   .delay = kShortTimeout + absl::Seconds(1)});
+    const std::vector<absl::Status> ends = Ends(MakePlan(GetParam()), [&](int) {
+      TrainOptions options = SmallOptions(kSteps);
+      options.watching.timeout = kShortTimeout;
+      options.saving.*from = saved;
+      return options;
+    });
+    EXPECT_TRUE(FaultHappened());
+    for (const absl::Status& end : ends) EXPECT_EQ(end, absl::OkStatus());
+  }
+  ArmFault(std::nullopt);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, OtherWeights,

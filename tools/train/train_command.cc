@@ -14,7 +14,7 @@
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/trace/format_trace.h"
-#include "pipeline/train/agreement.h"
+#include "pipeline/train/start/agreement.h"
 #include "tools/command.h"
 #include "tools/train/commands/command_portions.h"
 #include "tools/train/ending/elastic_error.h"

@@ -33,7 +33,7 @@ class Processes {
   TrainOptions& options() { return options_; }
   std::vector<HeldState>& held() { return held_; }
   // [process]
-  std::vector<ResumedParts>& resumed() { return resumed_; }
+  std::vector<std::optional<StartingPoint>>& resumed() { return resumed_; }
   FakeDevice& device(int process) { return *devices_[static_cast<size_t>(process)]; }
   const std::map<int64_t, std::string>& losses() const { return losses_; }
   // The checkpoints that all groups have told of, by path, and the steps of evaluations.
@@ -160,7 +160,7 @@ class Processes {
   const std::optional<FakeDevice::Options> device_;
   std::vector<std::unique_ptr<FakeDevice>> devices_;  // [process]; they outlive what it holds
   std::vector<HeldState> held_;
-  std::vector<ResumedParts> resumed_;
+  std::vector<std::optional<StartingPoint>> resumed_;
   std::map<int64_t, std::string> losses_;
   std::vector<std::string> checkpoints_;
   std::vector<int64_t> evaluations_;

@@ -438,7 +438,7 @@ class MemberTrainer {
   bool told_of_trace_ = false;
   bool run_is_over_ = false;  // without an end of its own
   HeldState held_;
-  ResumedParts resumed_;
+  std::optional<StartingPoint> resumed_;
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;
   std::unique_ptr<RunDirectory> saving_;  // where this process is rank 0 and the run saves

@@ -58,7 +58,7 @@ class ReplannedRun {
   const std::function<absl::Status(CompiledJob*)> open_devices_;
   Communicator& world_;
   HeldState held_;
-  ResumedParts resumed_;
+  std::optional<StartingPoint> resumed_;
   MeasuredSpeeds speeds_;  // that the present plan was compiled for
   int64_t plans_ = 0;      // so far
   std::atomic<bool> asked_{false};

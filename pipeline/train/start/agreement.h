@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_TRAIN_AGREEMENT_H_
-#define SLUICE_PIPELINE_TRAIN_AGREEMENT_H_
+#ifndef SLUICE_PIPELINE_TRAIN_START_AGREEMENT_H_
+#define SLUICE_PIPELINE_TRAIN_START_AGREEMENT_H_
 
 #include <cstdint>
 #include <string>
@@ -45,4 +45,4 @@ absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& wor
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_TRAIN_AGREEMENT_H_
+#endif  // SLUICE_PIPELINE_TRAIN_START_AGREEMENT_H_

@@ -1,4 +1,4 @@
-#include "pipeline/train/agreement.h"
+#include "pipeline/train/start/agreement.h"
 
 #include <bit>
 
