@@ -44,11 +44,10 @@ bool IsLike(absl::string_view name, const std::pair<int, std::string>& known) {
 
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
   const Distances sorted = ByDistance(name, names);
+  if (!IsLike(name, sorted.front())) return absl::StrCat("there are: ", absl::StrJoin(names, ", "));
   const auto take_name = [](std::string* out, const auto& known) { out->append(known.second); };
-  const bool is_like_it = IsLike(name, sorted.front());
-  return absl::StrCat(
-      is_like_it ? absl::StrCat("did you mean '", sorted.front().second, "'? ") : "",
-      "there are: ", absl::StrJoin(sorted, ", ", take_name));
+  return absl::StrCat("did you mean '", sorted.front().second,
+                      "'? there are: ", absl::StrJoin(sorted, ", ", take_name));
 }
 
 std::optional<std::string> NearestName(absl::string_view name,

@@ -148,6 +148,7 @@ class Mistyped(unittest.TestCase):
 
     def test_commands(self):
         self.assertIn("'pln' is no command; did you mean 'plan'?", self.refused("pln"))
+        self.assertIn("'qqqqqq' is no command; there are: schedule, plan, profile, ", self.refused("qqqqqq"))
         self.assertIn("'shwo' is no command; did you mean 'show'?", self.refused("help", "schedule", "shwo"))
         self.assertIn("'x' is no command: 'plan' has none below it", self.refused("help", "plan", "x"))
         # What only packagers need is not offered.

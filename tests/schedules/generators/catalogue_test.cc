@@ -26,9 +26,9 @@ TEST(FindSchedule, SuggestsTheNearest) {
   EXPECT_THAT(MessageOf(FindSchedule("interleave").status()),
               HasSubstr("did you mean 'interleaved'?"));
   EXPECT_EQ(FindSchedule("").status().code(), absl::StatusCode::kNotFound);
-  // Nothing is like it.
+  // Nothing is like it: all are in their own order.
   EXPECT_THAT(MessageOf(FindSchedule("mxqy").status()),
-              StartsWith("no schedule 'mxqy'; there are: "));
+              StartsWith("no schedule 'mxqy'; there are: gpipe, 1f1b, eager-1f1b, interleaved, "));
 }
 
 TEST(NearestName, NeedsHalfOfTheLetters) {
