@@ -568,6 +568,25 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.ended, 5, errors)
         self.assertIn('1 process is left; expected at least 2 (--min-ranks)', errors)
 
+    def test_goes_on_wherever_its_first_save_was_cut_off(self):
+        train = ['--stages', '2', '--steps', '6']
+        for flags in ([], ['--overwrite']):
+            cuts = 0
+            for hit in range(1, 30):
+                happened = os.path.join(self.directory.name, f'fault{len(flags)}-{hit}')
+                save = os.path.join(self.directory.name, f'out{len(flags)}-{hit}')
+                if flags:  # there are those of another run
+                    quiet(['--stages', '2', '--steps', '9', '--save-every', '3', '--save', save, '--seed', '5'])
+                self.runs.append(Launched(['--processes', '2', '--no-replan'], [*train, '--save', save, '--save-every', '3', *flags],
+                                          MODEL, {'SLUICE_FAILPOINT': f'disk.rename:{hit}:kill', 'SLUICE_FAILPOINT_ONCE': happened}))
+                self.expect_quiet(self.runs[-1], train, once=False)
+                self.assertEqual(os.readlink(os.path.join(save, 'latest')), 'step-00000006')
+                if not os.path.exists(happened):
+                    break
+                cuts += 1
+            print(f'saves{" over those of another run" * len(flags)} cut off before each of {cuts} renames')
+            self.assertGreaterEqual(cuts, 5)
+
     def test_nobody_takes_the_directory_while_ranks_are_replaced(self):
         train = ['--stages', '2', '--steps', '60', '--save', self.save, '--save-every', '10']
         run = self.launch(['--processes', '2', '--max-restarts', '4'], train)

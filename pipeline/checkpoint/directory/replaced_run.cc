@@ -93,9 +93,11 @@ std::vector<std::string> RemoveNoted(const std::string& directory, Note* note,
 
 }  // namespace
 
-std::string ChecksumOfLatest(const std::string& directory) {
-  const std::optional<int64_t> latest = LatestStep(directory);
-  return latest ? ChecksumOfState(directory, *latest) : "";
+std::string ChecksumOfNewest(const std::string& directory) {
+  if (const std::optional<int64_t> latest = LatestStep(directory))
+    return ChecksumOfState(directory, *latest);
+  const std::vector<int64_t> steps = CheckpointsIn(directory);
+  return steps.empty() ? "" : ChecksumOfState(directory, steps.back());
 }
 
 absl::Status NoteReplaced(const std::string& directory) {

@@ -20,9 +20,10 @@
 // run has saved a later step than its own.
 namespace sluice {
 
-// What tells the checkpoint to which `latest` leads from any other: a checksum; "": it leads to
-// none.
-std::string ChecksumOfLatest(const std::string& directory);
+// What tells the checkpoint to which `latest` leads from any other: a checksum. Where that leads to
+// none, as after a first save that was cut off before the link was made, of the newest checkpoint;
+// "": there is none.
+std::string ChecksumOfNewest(const std::string& directory);
 
 // Notes the checkpoints that are in `directory` now; all or none of them where it fails.
 absl::Status NoteReplaced(const std::string& directory);

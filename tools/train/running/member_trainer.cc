@@ -281,8 +281,8 @@ class MemberTrainer {
     if (place.saved) return HasCheckpoint(directory);
     // Or it was lost before it could tell of the first one.
     if (!place.found.has_value()) return false;
-    const std::string latest = ChecksumOfLatest(directory);
-    return !latest.empty() && latest != *place.found;
+    const std::string newest = ChecksumOfNewest(directory);
+    return !newest.empty() && newest != *place.found;
   }
 
   // The directory of --save; once it has a checkpoint of this run, it is that of a run that goes on.
@@ -295,7 +295,7 @@ class MemberTrainer {
     saved_ = *has;
     if (!saved_) {
       absl::Status status = CheckAndLock(question_, train);
-      if (status.ok() && !directory.empty()) member_.TellTook(ChecksumOfLatest(directory));
+      if (status.ok() && !directory.empty()) member_.TellTook(ChecksumOfNewest(directory));
       return status;
     }
     if (!place.saved) member_.TellSaved();
