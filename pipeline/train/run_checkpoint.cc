@@ -123,6 +123,13 @@ std::string WithoutBorders(const std::string& fingerprint) {
   return fingerprint.substr(0, fingerprint.rfind(':'));
 }
 
+// Which data it was and is, for people, who know no fingerprints.
+std::string DataText(const std::string& saved, const std::string& given) {
+  if (saved.empty() || given.empty()) return "";
+  if (saved == given) return absl::StrCat(": ", given, " has changed since then");
+  return absl::StrCat(": of ", saved, " then, of ", given, " now");
+}
+
 // What keeps `given` from going on where `saved` stopped, bit for bit.
 std::vector<std::string> Differences(const RunState& saved, const RunState& given) {
   std::vector<std::string> differences;
@@ -154,8 +161,10 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
     Compare("when weights are updated, --schedule", UpdatesText(saved.updates),
             UpdatesText(given.updates), &differences);
   }
-  if (saved.data_fingerprint != WithoutBorders(given.data_fingerprint)) {
-    Compare("the data's fingerprint", saved.data_fingerprint, given.data_fingerprint, &differences);
+  const std::string& data = given.data_fingerprint;
+  if (saved.data_fingerprint != data && saved.data_fingerprint != WithoutBorders(data)) {
+    Compare("the data's fingerprint", saved.data_fingerprint, data, &differences);
+    absl::StrAppend(&differences.back(), DataText(saved.data_path, given.data_path));
   }
   return differences;
 }

@@ -284,7 +284,7 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
 // adapter of them is saved.
 std::string NoteOnWeights(const TrainQuestion& question) {
   const Saving& saving = question.options.saving;
-  if (!saving.init.empty() || !saving.resume.empty()) return "";
+  if (!saving.init.empty()) return "";
   const std::string folder = FolderOfWeights(question.model);
   if (folder.empty()) {
     if (!NamesFile(question.model) || !question.adaptation.lora.has_value()) return "";
@@ -295,6 +295,16 @@ std::string NoteOnWeights(const TrainQuestion& question) {
   return absl::StrCat(
       "note: --model says what the model looks like, and the run begins with random ",
       "weights; for those in ", folder, " add --init ", folder);
+}
+
+// Of a run that has no directory to save to, since it goes on from one checkpoint of a directory.
+std::string NoteOnSaving(const TrainQuestion& question) {
+  const Saving& saving = question.options.saving;
+  const bool saves = !saving.directory.empty() || question.commands;
+  if (saving.resume.empty() || saves || question.given.contains("no-save")) return "";
+  return absl::StrCat("note: nothing will be saved, since ", saving.resume,
+                      " is one checkpoint; give --save DIR, or --resume the directory of ",
+                      "checkpoints to go on saving there (or --no-save, if that is meant)");
 }
 
 }  // namespace
@@ -333,7 +343,8 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
     opened = *std::move(data);
   }
   job.data = std::move(opened);
-  job.note = NoteOnWeights(question);
+  job.note =
+      question.options.saving.resume.empty() ? NoteOnWeights(question) : NoteOnSaving(question);
   if (absl::Status status = CheckUsed(*job.data, *spec, question); !status.ok()) return status;
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
   job.request.documents = job.data->has_documents();

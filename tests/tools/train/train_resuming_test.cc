@@ -59,7 +59,8 @@ TEST_F(TrainResumingTest, ForgottenFlagsAreTheCheckpoints) {
     ASSERT_NE(whole, "");
     for (const std::string& again :
          {recipe, kind, kind + " --stages 1 --lr 4e-3 --warmup 3 --lr-schedule cosine"}) {
-      const ProcessResult resumed = Done(absl::StrCat(again, " --steps 6 --resume ", Saved(3)));
+      const ProcessResult resumed =
+          Done(absl::StrCat(again, " --steps 6 --no-save --resume ", Saved(3)));
       EXPECT_EQ(Hash(resumed), whole) << again;
       EXPECT_EQ(resumed.err, "") << again;
     }
@@ -72,8 +73,8 @@ TEST_F(TrainResumingTest, ACosineGoesOnToItsEnd) {
       Hash(Done(absl::StrCat(kRecipe, " --steps 6 --save-every 3 --save ", folder_ / "out")));
   const std::string tiny = WithTinyRun("--steps");  // all flags except a number of steps
   const std::string flags = tiny.substr(std::string("--steps").size());
-  const ProcessResult resumed = RunSluice(
-      Words(absl::StrCat("train --json --data ", folder_ / "text", flags, " --resume ", Saved(3))));
+  const ProcessResult resumed = RunSluice(Words(absl::StrCat(
+      "train --json --data ", folder_ / "text", flags, " --no-save --resume ", Saved(3))));
   EXPECT_EQ(resumed.exit_code, kExitDone) << resumed.err;
   EXPECT_EQ(resumed.err, "");
   EXPECT_EQ(Summary(resumed)["steps"], 6);
@@ -92,11 +93,22 @@ TEST_F(TrainResumingTest, EachDifferenceIsALine) {
       {"--steps 9", "steps 6 in the checkpoint, 9 given: going on along a cosine of 9"}};
   for (const auto& [flag, line] : lines) {
     const std::string steps = flag == "--steps 9" ? "" : " --steps 6";
-    const ProcessResult resumed = Done(absl::StrCat(flag, steps, " --resume ", Saved(3)));
+    const ProcessResult resumed = Done(absl::StrCat(flag, steps, " --no-save --resume ", Saved(3)));
     EXPECT_EQ(resumed.err, absl::StrCat("sluice: ", line, "\n"));
   }
-  const ProcessResult two = Done("--lr 1e-3 --clip 2 --steps 6 --resume " + Saved(3));
+  const ProcessResult two = Done("--lr 1e-3 --clip 2 --steps 6 --no-save --resume " + Saved(3));
   EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 2) << two.err;
+}
+
+TEST_F(TrainResumingTest, OtherDataAreNamed) {
+  Done(absl::StrCat("--steps 3 --save ", folder_ / "out"));
+  const std::string other = folder_ / "other";
+  WriteBytes(other, ReadBytes(folder_ / "text") + "more");
+  const ProcessResult refused = RunSluice(Words(absl::StrCat(
+      "train --data ", other, WithTinyRun(" --steps 6 --no-save"), " --resume ", Saved(3))));
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err,
+              HasSubstr(absl::StrCat("): of ", folder_ / "text", " then, of ", other, " now; ")));
 }
 
 // A directory means its newest checkpoint that is whole; one that is named is that one.
@@ -122,7 +134,7 @@ TEST_F(TrainResumingTest, TheNewestWholeCheckpointIsTaken) {
   }
   // What goes on from there replaces the damaged one.
   EXPECT_EQ(Hash(Done("--steps 6 --save-every 1 --resume-or-start " + out + save)), whole);
-  EXPECT_EQ(Done("--steps 6 --resume " + Saved(5)).err, "");
+  EXPECT_EQ(Done("--steps 6 --no-save --resume " + Saved(5)).err, "");
 }
 
 TEST_F(TrainResumingTest, StartsWhereThereIsNothingToResume) {

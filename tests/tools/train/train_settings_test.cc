@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "tests/tools/train/train_command.h"
 
@@ -109,7 +110,7 @@ TEST_F(TrainSettingsTest, OtherFlagsGiveWayToTypedOnes) {
       Sluice(absl::StrCat("train --json --mirror=false --stages 1 --resume ", folder_ / "out"));
   EXPECT_EQ(BitsOf(resumed), whole) << resumed.err;
   EXPECT_THAT(Settings("out"), AllOf(HasSubstr("mirror = false\n"), HasSubstr("stages = 1\n"),
-                                     Not(HasSubstr("partition")), Not(HasSubstr("init"))));
+                                     Not(HasSubstr("partition")), HasSubstr("/first/latest")));
 }
 
 // What the plan said of a step stays, though the plan gives way.
@@ -168,6 +169,33 @@ TEST_F(TrainSettingsTest, TheFlagsOfAnOldRunByAPlan) {
   const ProcessResult resumed =
       Sluice(absl::StrCat("train --json --resume ", out, "/step-00000004"));
   EXPECT_EQ(BitsOf(resumed), BitsOf(whole)) << resumed.err;
+}
+
+// What a checkpoint says itself is kept for a run that begins anew; what is typed replaces it.
+TEST_F(TrainSettingsTest, AResumedRunKeepsWhatItsCheckpointSays) {
+  const std::string out = folder_ / "out";
+  Interrupted("out", "--optimizer sgd --momentum 0.5 --warmup 2 --clip 0.5 --weight-decay 0");
+  const std::string before = Settings("out");
+  const std::pair<const char*, const char*> rates[] = {{"", "0.004"}, {" --lr 2e-3", "2e-3"}};
+  for (const auto& [typed, rate] : rates) {
+    EXPECT_EQ(Sluice(absl::StrCat("train --resume ", out, typed)).exit_code, kExitDone) << typed;
+    EXPECT_EQ(Settings("out"),
+              absl::StrReplaceAll(before, {{"lr = 4e-3", absl::StrCat("lr = ", rate)}}));
+  }
+}
+
+// A run that goes on from one checkpoint of a directory does not save there.
+TEST_F(TrainSettingsTest, SaysThatNothingWillBeSaved) {
+  const std::string out = folder_ / "out";
+  Interrupted("out");
+  const std::string command = absl::StrCat("train --resume ", out, "/latest");
+  const ProcessResult unsaved = Sluice(command);
+  EXPECT_EQ(unsaved.exit_code, kExitDone) << unsaved.err;
+  EXPECT_THAT(unsaved.err, HasSubstr("note: nothing will be saved, since " + out +
+                                     "/latest is one checkpoint; give --save DIR, or --resume"));
+  EXPECT_FALSE(fs::exists(out + "/step-00000006"));
+  EXPECT_EQ(Sluice(command + " --no-save").err, "");
+  EXPECT_EQ(Sluice(absl::StrCat(command, " --save ", folder_ / "other")).err, "");
 }
 
 TEST_F(TrainSettingsTest, PathsAreWhole) {

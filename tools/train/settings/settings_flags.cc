@@ -253,6 +253,24 @@ std::vector<std::string> Missing(CLI::App& command) {
   return missing;
 }
 
+// What the run.toml that `command` goes on with says of what its checkpoint says itself. The run does
+// not take it, but one that --config begins anew would.
+std::vector<Setting> LeftToCheckpoint(const CLI::App& command) {
+  std::vector<Setting> left;
+  for (const char* flag : {"--resume", "--resume-or-start"}) {
+    const CLI::Option* const option = command.get_option_no_throw(flag);
+    if (option == nullptr || option->count() == 0) continue;
+    const RunFolder folder = FindRunFolder(WithoutMarks(option->results().back()));
+    if (folder.path.empty()) continue;
+    const auto settings = ReadSettings((fs::path(folder.path) / kSettingsFile).string());
+    if (!settings.ok()) continue;
+    for (const Setting& setting : *settings) {
+      if (IsIn(setting.key, kInCheckpoint)) left.push_back(setting);
+    }
+  }
+  return left;
+}
+
 void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
   const RunFolder folder = FindRunFolder(path);
   const std::vector<std::string> missing = Missing(command);
@@ -355,9 +373,17 @@ std::string SettingsText(const CLI::App& command) {
   std::string text = absl::StrCat(
       kSettingsMark, "\n# 'sluice train --resume' takes from here what is not typed, and --config ",
       "begins such a run anew.\n");
+  const std::vector<Setting> left = LeftToCheckpoint(command);
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = KeyOf(*option);
-    if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
+    if (IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
+    if (option->count() == 0) {
+      for (const Setting& setting : left) {
+        if (setting.key != key) continue;
+        text += FormatSetting(SettingsSyntax::kToml, key, setting.values, IsNumeric(*option));
+      }
+      continue;
+    }
     if (key == "data" && NamesDataChannel(option->results().back())) continue;  // gone with the run
     if (!IsUtf8(KeptValues(*option))) {
       absl::StrAppend(&text, "# ", key, " is not UTF-8: --resume needs it typed\n");

@@ -25,7 +25,8 @@ void AddConfigFlag(CLI::App& command);
 void TakeSettingsOfResumedRuns(CLI::App& command);
 
 // The text of run.toml for a run that `command` has just read: its flags, wherever they came from,
-// but for those of this one process or start (--rank, --resume, --json, ...). Paths are absolute.
+// but for those of this one process or start (--rank, --resume, --json, ...), and of a run that is
+// resumed those that its checkpoint says instead, as they were. Paths are absolute.
 std::string SettingsText(const CLI::App& command);
 
 // The names, without dashes, of the flags that `command` was given for this start: what was typed,
