@@ -170,6 +170,13 @@ class Components(unittest.TestCase):
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("'planer' is no component; there are:", " ".join(refused.stderr.split()))
 
+    def test_the_python_package_needs_little_more(self):
+        # As pip configures it (pyproject.toml).
+        build = WORK / "python_build"
+        done("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", "-DSLUICE_COMPONENTS=planner", "-DSLUICE_PYTHON=ON",
+             *without(["OpenMP", "dnnl", "hwy", "OpenSSL", "ICU", "PkgConfig", "MPI", "CUDAToolkit", "tomlplusplus"]))
+        self.assertIn("libsluice_planning.a", self.libraries(build))
+
 
 class Program(unittest.TestCase):
     def test_runs_where_it_is_installed(self):
