@@ -100,8 +100,11 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
   if (name == kAuto) {
     absl::StatusOr<PricedTimetable> best = AutoTimetable(asked);
     if (!best.ok()) return best.status();
+    const bool cut = asked.choose_chunks && best->table.placement.chunks() > 1;
     FoundTable found{.table = best->table, .line_end = LineEnd::kLf, .costs = {}};
-    return Simulated(std::move(found), *std::move(best));
+    absl::StatusOr<AskedTimetable> shown = Simulated(std::move(found), *std::move(best));
+    if (shown.ok()) shown->cut = cut;
+    return shown;
   }
   absl::StatusOr<Timetable> table = GenerateTable(name, asked);
   if (!table.ok()) return table.status();

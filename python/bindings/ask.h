@@ -27,6 +27,7 @@ struct AskedTimetable {
   LineEnd line_end = LineEnd::kLf;
   std::vector<Defect> defects;
   std::optional<ShownSchedule> shown;  // one row per rank; absent where there are defects
+  bool cut = false;                    // as Comparison's
 };
 
 // The costs of each stage, as --costs has them: the text of such a file.

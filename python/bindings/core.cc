@@ -175,7 +175,7 @@ std::string ComparisonOf(const std::vector<std::variant<SharedTimetable, Misfit>
   for (const auto& row : rows) {
     if (const auto* asked = std::get_if<SharedTimetable>(&row)) {
       const ShownSchedule& shown = *(*asked)->shown;
-      lines.push_back({.table = shown.table, .run = shown.run});
+      lines.push_back({.table = shown.table, .run = shown.run, .cut = (*asked)->cut});
       continue;
     }
     const auto& [name, chunks, peak] = std::get<Misfit>(row);

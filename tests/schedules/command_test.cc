@@ -82,6 +82,10 @@ TEST_F(ScheduleCommand, ComparisonSaysWhatChunksCost) {
               AllOf(HasSubstr(chunks), Not(HasSubstr(copies))));
   EXPECT_THAT(Run("compare 1f1b -p 4 -m 8").out,
               AllOf(Not(HasSubstr(chunks)), Not(HasSubstr(copies))));
+  // Where stages may be cut, a rank does the work of one.
+  EXPECT_THAT(Run("compare 1f1b auto -p 4 -m 8 --chunks auto").out,
+              AllOf(HasSubstr("\nauto          /4 "), HasSubstr("\n/v: the stage of a rank is cut"),
+                    Not(HasSubstr(chunks))));
 }
 
 TEST_F(ScheduleCommand, RefusesBadInput) {

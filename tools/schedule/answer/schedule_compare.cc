@@ -26,7 +26,9 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQue
   if (name == kAuto) {
     absl::StatusOr<AutoAnswer> answer = AnswerAuto(asked);
     if (!answer.ok()) return answer.status();
-    return Comparison{.table = std::move(answer->best.table), .run = std::move(answer->best.run)};
+    const bool cut = asked.choose_chunks && answer->best.table.placement.chunks() > 1;
+    return Comparison{
+        .table = std::move(answer->best.table), .run = std::move(answer->best.run), .cut = cut};
   }
   absl::StatusOr<Timetable> table = GenerateTable(name, asked);
   if (!table.ok()) return table.status();

@@ -78,7 +78,11 @@ Cells CellsOf(const Timetable& table, const Simulation& run) {
 }
 
 Cells CellsOf(const Comparison& line) {
-  if (!line.does_not_fit.has_value()) return CellsOf(line.table, line.run);
+  if (!line.does_not_fit.has_value()) {
+    Cells cells = CellsOf(line.table, line.run);
+    if (line.cut) cells[kChunks].insert(0, "/");
+    return cells;
+  }
   const HeldActivations& held = line.does_not_fit->held;
   Cells cells(kPeak + 1);
   cells[kName] = line.table.name;
@@ -147,12 +151,13 @@ ordered_json DefectsJson(const std::string& file, const Timetable& table,
 std::string ComparisonText(const std::vector<Comparison>& lines) {
   std::vector<Cells> rows = {
       {"schedule", "chunks", "makespan", "bubble", "span bubble", "bound", "gap", "peak"}};
-  bool several_chunks = false, two_copies = false;
+  bool several_chunks = false, cut = false, two_copies = false;
   for (const Comparison& line : lines) {
     const Placement& placement = line.table.placement;
     const bool fits = !line.does_not_fit.has_value();
     two_copies |= fits && placement.copies() > 1;
-    several_chunks |= fits && placement.copies() == 1 && placement.chunks() > 1;
+    several_chunks |= fits && !line.cut && placement.copies() == 1 && placement.chunks() > 1;
+    cut |= line.cut;
     rows.push_back(CellsOf(line));
   }
   return absl::StrCat(
@@ -161,6 +166,8 @@ std::string ComparisonText(const std::vector<Comparison>& lines) {
       "bound: no timetable takes less; gap: how far the makespan is above that\n"
       "peak: most (stage, micro-batch) activations that a rank holds\n",
       several_chunks ? "costs are per stage: with v chunks a rank does v times the work\n" : "",
+      cut ? "/v: the stage of a rank is cut into v, which share its costs; its peak counts these\n"
+          : "",
       two_copies ? "two copies of the model (chimera): each has half of the micro-batches\n" : "");
 }
 

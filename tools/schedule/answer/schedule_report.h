@@ -31,6 +31,7 @@ struct Comparison {
   Timetable table;  // of one that does not fit, only its name
   Simulation run;
   std::optional<DoesNotFit> does_not_fit = {};
+  bool cut = false;  // the costs of a stage are shared by its rank's chunks (-v auto)
 };
 std::string ComparisonText(const std::vector<Comparison>& lines);
 // The same as a list of what SimulationJson returns, with `fits`: false where a schedule does not,

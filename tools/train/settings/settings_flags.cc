@@ -349,6 +349,7 @@ void AddConfigFlag(CLI::App& command) {
           "--config",
           "File with flags, in TOML, such as seq = 512 for --seq 512, or in YAML (seq: 512) if "
           "its name ends in .yaml or .yml; what is typed on the command line comes first")
+      ->type_name("TEXT")
       ->each(
           [&command](const std::string& path) { TakeSettings(command, path, ReadOrRefuse(path)); });
 }
