@@ -25,8 +25,9 @@ struct DataFiles {
 // of no kind, or a folder holds files of several kinds or none; all name the file.
 absl::StatusOr<DataFiles> FindDataFiles(const std::string& path, Bytes bytes);
 
-// InvalidArgument where the beginning of the file (a byte that is 0) shows that it is not text; the
-// message names the file, and --bytes.
+// InvalidArgument where the beginning of the file shows that it is not text (a byte that is 0), or
+// text of another kind (a .json that is one array of objects); the message names the file, and
+// --bytes.
 absl::Status CheckIsText(const std::string& path);
 // Whether the first line of the file is an object with at least one member, like {"text": "..."}.
 bool BeginsLikeJsonLines(const std::string& path);

@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDocuments(DataFiles files,
     return absl::InvalidArgumentError(
         absl::StrCat(files.train.front(),
                      " holds JSON lines, whose texts need a model with a tokenizer; give "
-                     "--model the folder of a model that has a tokenizer.json, or --tokenizer"));
+                     "the folder of a model that has a tokenizer.json, or train with --tokenizer"));
   }
   absl::StatusOr<Documents> train = ReadDocuments(files.kind, files.train, request, &files.notes);
   if (!train.ok()) return train.status();

@@ -2,8 +2,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "models/data/data_files.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
@@ -28,6 +30,14 @@ absl::StatusOr<std::string> Beginning(const std::string& path, int64_t most = kL
   return std::string(bytes.begin(), bytes.end());
 }
 
+// "[{", with or without white space.
+bool BeginsLikeJsonArray(absl::string_view text) {
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  text = absl::StripLeadingAsciiWhitespace(text);
+  if (!absl::ConsumePrefix(&text, "[")) return false;
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{");
+}
+
 }  // namespace
 
 bool BeginsLikeJsonLines(const std::string& path) {
@@ -48,6 +58,12 @@ absl::Status CheckIsText(const std::string& path) {
   if (const size_t zero = beginning->find('\0'); zero != std::string::npos) {
     return NoText(path, absl::StrCat("byte ", zero, " is 0, as in tokens of 16 or 32 bits"),
                   "tokens in a file whose name ends in .bin");
+  }
+  if (absl::EndsWithIgnoreCase(path, ".json") && BeginsLikeJsonArray(*beginning)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is one JSON array of objects; expected one object on each line, in a file whose ",
+        "name ends in .jsonl: jq -c '.[]' ", path, " writes such lines; or give --bytes to train ",
+        "on the bytes of this file as they are"));
   }
   return absl::OkStatus();
 }

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "models/files/positioned_file.h"
 #include "models/files/safetensors_header.h"
@@ -28,6 +30,8 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
 
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kHalfBytes = 2;
+// What git leaves in the place of a large file that was not fetched.
+constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/v1";
 
 absl::Span<uint8_t> BytesOf(void* data, int64_t bytes) {
   return {static_cast<uint8_t*>(data), static_cast<size_t>(bytes)};
@@ -134,6 +138,12 @@ absl::StatusOr<int64_t> HeaderLength(const PositionedFile& file) {
   uint64_t length = 0;
   absl::Status status = file.ReadAt(0, BytesOf(&length, kSafetensorsLengthBytes));
   if (!status.ok()) return status;
+  if (const absl::string_view eight(reinterpret_cast<const char*>(&length), sizeof(length));
+      absl::StartsWith(kLfsPointer, eight)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(),
+        " is a Git LFS pointer and not the file itself; fetch that with git lfs pull"));
+  }
   if (length > kSafetensorsMaxHeader) {
     return absl::InvalidArgumentError(absl::StrCat(
         file.path(), ": its header would have ", length, " bytes, more than the format's ",

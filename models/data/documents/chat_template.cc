@@ -134,7 +134,7 @@ class Chat {
     return absl::InvalidArgumentError(absl::StrCat(
         name_, ", chat template: cannot tell which text is message ", message, ", as ", why,
         "; mark the assistant's text by {% generation %} and {% endgeneration %} in a copy of the "
-        "template, and give that with --chat-template, or give --loss-on all"));
+        "template, and give that with --chat-template, or train with --loss-on all"));
   }
   // `what` of the assistant's message is an error, where the conversation itself is none.
   absl::Status CannotTell(std::ptrdiff_t message, absl::string_view what,

@@ -72,8 +72,8 @@ std::string ShowNames(const std::vector<std::string>& names) {
 // What to do about a file that lacks `missing`.
 const char* Advice(const std::vector<std::string>& missing) {
   if (missing == std::vector<std::string>{kHead}) {
-    return "; its head is tied to the token embedding: take a tied model (--tied, or "
-           "\"tie_word_embeddings\": true in config.json)";
+    return "; its head is tied to the token embedding: take a tied model "
+           "(\"tie_word_embeddings\": true in config.json, or train --tied)";
   }
   const bool norms = std::all_of(missing.begin(), missing.end(), [](const std::string& name) {
     return absl::StrContains(name, kNorm) && absl::EndsWith(name, kBias);

@@ -288,6 +288,23 @@ void ExpectNoText(const std::string& path, const std::string& bytes, const char*
       absl::StrCat("text: ", bytes.size(), " bytes, vocabulary 256, last 10 % for validation"));
 }
 
+// What others keep as one array would be trained on as text, keys and braces included.
+TEST_F(TextTest, AJsonArrayIsRefused) {
+  const std::string path = folder_ / "records.JSON";
+  for (const char* begin : {"[{", " [\n  {", "\xef\xbb\xbf[ {"}) {
+    WriteBytes(path, absl::StrCat(begin, "\"instruction\": \"Count.\", \"output\": \"1 2 3\"}]"));
+    const absl::Status status = OpenDataset({.path = path, .seq = kSeq}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << begin;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(StartsWith(path + " is one JSON array of objects; expected one object on "),
+                      HasSubstr("jq -c '.[]' " + path), HasSubstr("--bytes")));
+  }
+  // Another text that is JSON is text.
+  WriteBytes(path,
+             "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]");
+  EXPECT_TRUE(OpenDataset({.path = path, .seq = 3}).ok());
+}
+
 TEST_F(TextTest, FilesThatHoldSomethingElseAreRefused) {
   std::vector<uint16_t> low;
   for (uint16_t i = 0; i < 200; ++i) {

@@ -233,6 +233,9 @@ TEST_F(SafetensorsTest, HeaderLongerThanTheFormatAllows) {
   const uint64_t length = 100'000'001;
   std::memcpy(bytes.data(), &length, sizeof(length));
   EXPECT_THAT(Error(bytes, kInvalid), HasSubstr("not a safetensors file"));
+  EXPECT_THAT(
+      Error("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98\n", kInvalid),
+      HasSubstr(" is a Git LFS pointer and not the file itself; fetch that with git lfs pull"));
 }
 
 // What is accepted must be whole: the entries cover the data one after another.
