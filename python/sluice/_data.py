@@ -8,7 +8,7 @@ import struct
 import threading
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence, Tuple, Union
 
-__all__ = ["InputFunction", "Source", "source_of"]
+__all__ = ["InputFunction", "Source", "said", "source_of"]
 
 # tokens [size, seq + 1], or (inputs [size, ...], targets [size, ...]).
 InputFunction = Callable[[int], Any]
@@ -19,6 +19,10 @@ _NO_TARGET = -1
 
 # llm.c's files of tokens: the magic, the version, and the largest token of each width.
 _WIDTHS = ((20240520, 1, "uint16", 2**16), (20240801, 7, "uint32", 2**32))
+
+# What records may have, and what a dict of columns has as its keys.
+_COLUMNS = ("text", "prompt", "completion", "messages")
+_SHOWN_KEYS = 8
 
 _QUESTION = struct.Struct("<6q")
 _DESCRIPTION, _MICRO_BATCH = 0, 1
@@ -205,6 +209,36 @@ def _token_file(tokens: Any, path: str) -> None:
         file.write(numpy.ascontiguousarray(tokens).astype(numpy.dtype(width).newbyteorder("<")))
 
 
+def said(given: Any) -> str:
+    """What was given, as errors say it: its type, and its keys if it has any."""
+    what = f"a {type(given).__name__}"
+    if not hasattr(given, "keys"):
+        return what
+    keys = [repr(key) for key in given.keys()]
+    if not keys:
+        return f"{what} without keys"
+    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+    noun = "key" if len(keys) == 1 else "keys"
+    return f"{what} with the {noun} {', '.join(keys[:_SHOWN_KEYS])}{more}"
+
+
+def _refuse_keys(data: Any) -> None:
+    """Refuses a dict and a table of pandas', of which a loop sees the keys and not the values."""
+    if not hasattr(data, "keys"):
+        return
+    keys = list(data.keys())
+    column = next((key for key in keys if key in _COLUMNS), None)
+    advice = ""
+    if column is not None:
+        advice = f"; of columns make a list of records, such as [{{{column!r}: ...}}, ...]"
+    elif keys:
+        advice = f"; give one of them, such as data[{keys[0]!r}]"
+    raise ValueError(
+        f"data is {said(data)}; expected a path, a row of tokens, or a list or an iterable of texts or "
+        f"records{advice}"
+    )
+
+
 def _line_file(documents: Sequence[Any], path: str) -> None:
     """JSON lines of texts, or of records as the command line reads them."""
     with open(path, "w", encoding="utf-8") as file:
@@ -249,6 +283,7 @@ def source_of(
         path = os.path.join(folder, "tokens.bin")
         _token_file(tokens, path)
         return _Path(path)
+    _refuse_keys(data)
     if hasattr(data, "__iter__"):
         path = os.path.join(folder, "documents.jsonl")
         _line_file(data, path)

@@ -13,7 +13,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 from sluice import _flags
-from sluice._data import InputFunction, Source, source_of
+from sluice._data import InputFunction, Source, said, source_of
 from sluice._errors import from_exit_code
 from sluice._plan import Plan
 from sluice._program import Interrupts, Program
@@ -130,7 +130,7 @@ class Trainer:
             - a path, as ``--data`` takes it;
             - a row of tokens: a 1-D array of integers;
             - texts, or dicts with "text", "prompt" and "completion", or "messages": a list, or a
-              dataset of Hugging Face's ``datasets``;
+              dataset of Hugging Face's ``datasets``, of a ``DatasetDict`` one split;
             - an input function: called with the number of a micro-batch, it returns tokens
               [micro_batch_size, seq + 1], or (inputs, targets) of [micro_batch_size, seq] each, with
               -100 as a target that does not count; for an MLP, (images, labels). It must return the
@@ -180,6 +180,11 @@ class Trainer:
                 raise ValueError(f"{name} is True; expected the path of {what}, or leave it out")
         if data is None:
             raise ValueError("data is missing; give a path, tokens, texts or an input function")
+        if isinstance(flags.get("validation"), Iterable) and not isinstance(flags["validation"], str):
+            raise ValueError(
+                f"validation is {said(flags['validation'])}; expected the path of a file, or the share "
+                "of the data to hold out, such as 0.1"
+            )
         self._program: Optional[Program] = None
         self._busy = threading.Lock()  # held while a method runs, whose name is _running
         self._running = ""

@@ -195,6 +195,44 @@ def test_arrays_and_texts_are_data(text):
             sluice.Trainer(data=texts, steps=1, **SHAPE)
 
 
+class Splits(dict):
+    """As Hugging Face's DatasetDict: a dict of a class of its own."""
+
+
+class Table:
+    """As much of a DataFrame of pandas' as is asked for: a loop sees the names of its columns."""
+
+    shape = (2, 2)
+
+    def keys(self):
+        return ["text", "year"]
+
+    def __iter__(self):
+        return iter(self.keys())
+
+
+def test_the_keys_of_a_dict_are_no_data():
+    records = [{"text": "abcdefgh " * 20}] * 20
+    for kind in dict, Splits:
+        splits = kind(train=records, test=records[:5])
+        wrong(ValueError, rf"data is a {kind.__name__} with the keys 'train', 'test'; expected a path, .*; "
+              r"give one of them, such as data\['train'\]$", data=splits, bytes=True)
+    columns = {"messages": [[{"role": "user", "content": "abcdefgh"}]] * 20}
+    wrong(ValueError, r"data is a dict with the key 'messages'; .*; of columns make a list of records, .*"
+          r"\[\{'messages': \.\.\.\}, \.\.\.\]$", data=columns, bytes=True)
+    wrong(ValueError, "data is a Table with the keys 'text', 'year'; .* a list of records",
+          data=Table(), bytes=True)
+    wrong(ValueError, "data is a dict without keys; expected a path", data={}, bytes=True)
+    many = {number: records for number in range(10)}
+    wrong(ValueError, r"with the keys 0, 1, 2, 3, 4, 5, 6, 7 and 2 more; .*data\[0\]", data=many, bytes=True)
+    for given, kind in ({"test": records}, "dict"), (records, "list"):
+        wrong(ValueError, f"validation is a {kind}.*; expected the path of a file, or the share of the data",
+              data=records, bytes=True, validation=given)
+    wrong(ValueError, r"validation is a dict with the key 'test'", data=records, validation={"test": records})
+    with sluice.Trainer(data=records, bytes=True, steps=1, validation=np.float64(0.2), **SHAPE) as trainer:
+        trainer.fit()
+
+
 def test_a_plan_says_how(text, command_line, tmp_path):
     path = tmp_path / "plan.json"
     asked = {**SHAPE, "devices": 2, "device": "h100", "schedule": "1f1b", "output": path}
