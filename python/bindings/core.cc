@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "models/spec/json_text.h"
 #include "partitioner/planning/file/plan_file.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
 #include "python/bindings/ask.h"
 #include "python/bindings/interruptible.h"
 #include "python/bindings/timetable_state.h"
@@ -93,6 +94,11 @@ SharedTimetable ReadPlan(const std::string& json, const std::string& name) {
 SharedPlan MakePlan(const std::string& model, const Flags& flags) {
   return std::make_shared<PlanAnswer>(
       PlanOf(Interruptible([&](const StopFunction& stop) { return AskPlan(model, flags, stop); })));
+}
+
+// Without `latest` it verifies checkpoints, which may take as long as to read them.
+std::string FindToResume(const std::string& path) {
+  return Value(Interruptible([&](const StopFunction&) { return FindCheckpointToResume(path); }));
 }
 
 // The table with one row per rank, where there are times.
@@ -253,6 +259,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("check_compared", CheckCompared);
   module.def("restore", Restore);
   module.def("op_names", OpNames);
+  module.def("find_checkpoint_to_resume", FindToResume);
 }
 
 }  // namespace sluice::python

@@ -26,6 +26,7 @@ _SHOWN_KEYS = 8
 
 _QUESTION = struct.Struct("<6q")
 _DESCRIPTION, _MICRO_BATCH = 0, 1
+_FUNCTIONS = ("the input function", "eval_fn")  # by split
 
 
 def _numpy() -> Any:
@@ -50,6 +51,11 @@ class Source:
         """What an input function has raised."""
         return None
 
+    @property
+    def failure(self) -> str:
+        """The same in words, with the micro-batch that was asked for."""
+        return ""
+
     def close(self) -> None:
         """The program has ended."""
 
@@ -68,6 +74,7 @@ class _Asked(Source):
         self._functions = (train, validation)
         self._micro_batches = micro_batches
         self._error: Optional[BaseException] = None
+        self._failure = ""
         questions, to_write = os.pipe()
         to_read, answers = os.pipe()
         self.fds = (to_read, to_write)
@@ -87,6 +94,10 @@ class _Asked(Source):
     def error(self) -> Optional[BaseException]:
         return self._error
 
+    @property
+    def failure(self) -> str:
+        return self._failure
+
     def close(self) -> None:
         for fd in self.fds:
             os.close(fd)
@@ -101,13 +112,19 @@ class _Asked(Source):
             question = _read(self._questions, _QUESTION.size)
             if len(question) < _QUESTION.size:
                 return
+            asked = _QUESTION.unpack(question)
             try:
-                answer = self._answer(*_QUESTION.unpack(question))
+                answer = self._answer(*asked)
                 size = len(answer)
             except BaseException as error:  # pylint: disable=broad-except
-                # Raised again where the run is waited for.
-                self._error = self._error or error
-                answer = f"the input function raised {type(error).__name__}: {error}".encode()
+                _, split, index, *_ = asked
+                failure = (
+                    f"micro-batch {index} could not be had from {_FUNCTIONS[split]} "
+                    f"({type(error).__name__}: {error})"
+                )
+                if self._error is None:  # raised again where the run is waited for
+                    self._error, self._failure = error, failure
+                answer = failure.encode()
                 size = -len(answer)
             try:
                 _write(self._answers, struct.pack("<q", size) + answer)

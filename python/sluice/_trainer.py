@@ -12,7 +12,7 @@ import uuid
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
-from sluice import _flags
+from sluice import _core, _flags
 from sluice._data import InputFunction, Source, said, source_of
 from sluice._errors import from_exit_code
 from sluice._plan import Plan
@@ -189,6 +189,8 @@ class Trainer:
         self._busy = threading.Lock()  # held while a method runs, whose name is _running
         self._running = ""
         self._stops = False  # whether stop() was called for it
+        self._why = ""  # it was closed, if an error has done that
+        self._taken = self._saved = 0  # steps
         self._finalizer: Callable[[], Any] = lambda: None
         asked = callable(data)  # else the number of micro-batches is a flag like any other
         self._eval = (eval_fn, eval_micro_batches if asked else 0)
@@ -224,7 +226,10 @@ class Trainer:
 
         Ctrl-C ends it after the step that is being taken; KeyboardInterrupt is then raised, and
         the trainer can still be used; so is what a callback raises. A second Ctrl-C ends the
-        trainer.
+        trainer, and so does whatever ends the run: an input function that raises (its exception is
+        then that of ``fit``), a rank or a device that is lost. The steps since the last checkpoint
+        are lost with it, so let ``save`` and ``save_every`` keep them; ``load_state`` goes on from
+        there with the same trainer.
         """
         fields = {} if steps is None else {"steps": int(steps)}
         if steps is not None and steps < 0:
@@ -266,8 +271,8 @@ class Trainer:
         ranks call it.
 
         With ``save``, checkpoints there that are not those it goes on from are replaced only if
-        ``overwrite`` says so; else this is refused, and nothing has changed. After any other error
-        the trainer is closed.
+        ``overwrite`` says so; else this is refused, and nothing has changed. Nor has it where there
+        is no checkpoint. After any other error, as of a damaged checkpoint, the trainer is closed.
         """
         with self._alone("load_state"):
             before = dict(self._keywords)
@@ -279,13 +284,15 @@ class Trainer:
                     "checkpoints; load one of those, or have them replaced: "
                     "Trainer(..., overwrite=True)"
                 )
+            _find_checkpoint(directory)
             self._close()
             overwrite = self._overwrite and not goes_on
             self._keywords.update(resume=os.fspath(directory), init=None, overwrite=overwrite)
             try:
                 self._start()
-            except BaseException:
+            except BaseException as error:
                 self._keywords = before
+                self._close(error)
                 raise
 
     def weights_hash(self) -> str:
@@ -370,7 +377,10 @@ class Trainer:
             raise
         self._finalizer = weakref.finalize(self, _end, os.getpid(), program, source, folder)
         self._step = 0
+        self._why = ""
         self._ask("fit", steps=0)
+        # As far as rank 0 has heard; the others hear neither of steps nor of what fit saves.
+        self._taken = self._saved = self._step
 
     def _written(self, data: Iterator[Any]) -> str:
         """The documents of an iterator as a file, since load_state reads the data again."""
@@ -378,9 +388,22 @@ class Trainer:
         weakref.finalize(self, _remove, os.getpid(), folder)
         return source_of(data, *self._eval, folder).path
 
-    def _close(self) -> None:
+    def _close(self, error: Optional[BaseException] = None) -> None:
+        """Ends the run; ``error`` is why, where nobody has asked for it."""
         self._finalizer()
         self._program = None
+        if error is None:
+            return
+        if error is self._source.error:
+            self._why = f": {self._source.failure}"
+        else:
+            words = f": {error}" if str(error) else ""
+            self._why = f": {self._running} has raised {type(error).__name__}{words}"
+        if self._taken > self._saved:
+            first, last = self._saved + 1, self._taken
+            lost = f"step {last} was" if first == last else f"steps {first} to {last} were"
+            self._why += f"; {lost} not saved"
+        self._why += "; load_state goes on from a checkpoint"
 
     @contextlib.contextmanager
     def _alone(self, method: str) -> Iterator[None]:
@@ -415,7 +438,7 @@ class Trainer:
 
     def _ask(self, what: str, **fields: Any) -> Fit:
         if self._program is None:
-            raise ValueError("the trainer is closed")
+            raise ValueError(f"the trainer is closed{self._why}")
         with Interrupts(self._program) as interrupts:
             return self._answer(interrupts, what, **fields)
 
@@ -429,20 +452,25 @@ class Trainer:
         while True:
             try:
                 line = self._next_line()
+                if "loss" in line:
+                    self._taken = int(line["step"])
+                if "checkpoint" in line:
+                    self._saved = int(os.path.basename(line["checkpoint"]).removeprefix("step-"))
                 if "done" in line or "refused" in line:
                     break
             except KeyboardInterrupt as interrupt:  # of a handler that the user has set
                 if isinstance(raised, KeyboardInterrupt):
                     self._program.kill()
-                    self._close()
+                    self._close(interrupt)
                     raise
                 raised = interrupt
                 self._program.stop()
                 continue
-            except BaseException:
-                self._close()
-                if interrupts.count > 1:
-                    raise KeyboardInterrupt from None
+            except BaseException as error:
+                ended = KeyboardInterrupt() if interrupts.count > 1 else error
+                self._close(ended)
+                if ended is not error:
+                    raise ended from None
                 raise
             if raised is not None or interrupts.count > 0:
                 continue
@@ -526,6 +554,18 @@ def _has_checkpoints(directory: Union[str, "os.PathLike[str]"]) -> bool:
         return False
     steps = [name for name in os.listdir(directory) if name.startswith("step-")]
     return any(os.path.exists(os.path.join(directory, step, "state.json")) for step in steps)
+
+
+def _find_checkpoint(directory: Union[str, "os.PathLike[str]"]) -> None:
+    """Raises what a run that is to go on from there would end with, if there is none."""
+    found = _core.find_checkpoint_to_resume(os.fspath(directory))
+    state = os.path.join(found, "state.json")
+    # Where the newest of several lacks it, the run goes on from one before.
+    if os.path.realpath(found) == os.path.realpath(directory) and not os.path.exists(state):
+        raise ValueError(
+            f"no checkpoint: cannot open {state}; expected a directory that save wrote, or one "
+            "step-... folder of it"
+        )
 
 
 def _weights_of(model: Union[str, "os.PathLike[str]", None]) -> Optional[str]:

@@ -673,14 +673,107 @@ def test_micro_batches_of_an_evaluation_are_a_flag(text):
     assert wanted[2] == 2 * wanted[1]
 
 
+def test_load_state_of_no_checkpoint_leaves_the_trainer_as_it_is(text, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    no_step = tmp_path / "other" / "step-00000007"
+    no_state = tmp_path / "other" / "step-00000008"
+    no_state.mkdir(parents=True)
+    for saving in ({}, {"save": tmp_path / "run", "overwrite": True}):
+        with sluice.Trainer(data=text, steps=STEPS, **saving, **SHAPE) as trainer:
+            trainer.fit(2)
+            wanted = trainer.weights_hash()
+            process = trainer._program.pid
+            for directory, words in (
+                (tmp_path / "nowhere", "no checkpoint: cannot open .*nowhere"),
+                (tmp_path / "empty", "empty has no checkpoint 'latest'; expected a directory that save wrote"),
+                (tmp_path / "file", "file is not a directory"),
+                (no_step, "no checkpoint: cannot open .*step-00000007"),
+                (no_state, "no checkpoint: cannot open .*step-00000008.state.json"),
+            ):
+                with pytest.raises(ValueError, match=words):
+                    trainer.load_state(directory)
+                assert (trainer.step, trainer._program.pid) == (2, process)
+            assert trainer.weights_hash() == wanted
+            assert trainer.fit().steps == STEPS
+
+
 def test_a_load_state_that_fails_closes_the_trainer(text, tmp_path):
     trainer = sluice.Trainer(data=text, steps=2, save=tmp_path / "run", **SHAPE)
     trainer.fit(1)
-    with pytest.raises(ValueError, match="nowhere"):
-        trainer.load_state(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="the trainer is closed"):
+    saved = trainer.save_state(tmp_path / "state")
+    pathlib.Path(saved, "state.json").write_text("{}")
+    with pytest.raises(ValueError, match="state.json"):
+        trainer.load_state(saved)
+    with pytest.raises(ValueError, match="the trainer is closed: load_state has raised ValueError: .*state.json"):
         trainer.fit(1)
     trainer.close()
+
+
+class Written(sluice.Callback):
+    """Waits for a checkpoint, which is written while the next steps are taken."""
+
+    def __init__(self, step):
+        self.name = f"step-{step:08d}"
+        self.event = threading.Event()
+
+    def on_save(self, trainer, path):
+        if os.path.basename(path) == self.name:
+            self.event.set()
+
+
+@pytest.mark.parametrize(
+    "save_every, last, lost",
+    [(None, 1, "steps 2 to 4 were"), (3, 3, "step 4 was")],
+)
+def test_a_closed_trainer_says_why_and_may_go_on_from_what_was_saved(tmp_path, save_every, last, lost):
+    broken = True
+    written = Written(last)
+
+    def raises(index):
+        if broken and index == 4 * SHAPE["micro_batches"] + 1:  # of step 5
+            assert written.event.wait(60)
+            raise KeyError("x")
+        return tokens(index)
+
+    saving = {"save": tmp_path / "run", "save_every": save_every} if save_every else {}
+    with sluice.Trainer(data=tokens, steps=STEPS, **SHAPE) as trainer:
+        trainer.fit()
+        wanted = trainer.weights_hash()
+    with sluice.Trainer(
+        data=raises, steps=STEPS, callbacks=[written], **saving, **SHAPE
+    ) as trainer:
+        trainer.fit(1)
+        if not save_every:
+            trainer.save_state(tmp_path / "run")
+            written.event.set()
+        trainer.fit(2)
+        with pytest.raises(KeyError):
+            trainer.fit()
+        words = ("the trainer is closed: micro-batch 17 could not be had from the input function "
+                 f"(KeyError: 'x'); {lost} not saved; load_state goes on from a checkpoint")
+        for method in trainer.fit, trainer.evaluate, trainer.weights_hash:
+            with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+                method()
+        broken = False
+        trainer.load_state(tmp_path / "run")
+        assert trainer.step == last
+        trainer.fit()
+        assert trainer.weights_hash() == wanted
+    with pytest.raises(ValueError, match="^the trainer is closed$"):
+        trainer.fit()
+
+
+def test_a_closed_trainer_says_which_function_has_raised():
+    with sluice.Trainer(
+        data=tokens, eval_fn=lambda i: tokens(i)[:, i:], eval_micro_batches=4, steps=2, **SHAPE
+    ) as trainer:
+        trainer.fit(1)
+        with pytest.raises(ValueError, match="expected"):
+            trainer.evaluate()
+        with pytest.raises(ValueError, match=r"closed: micro-batch 1 could not be had from eval_fn \(ValueError: .*"
+                           r"shape \[2, 16\]; expected \[2, 17\]\); step 1 was not saved; load_state"):
+            trainer.fit()
 
 
 def test_nothing_is_left_behind(text):
@@ -696,7 +789,7 @@ def test_nothing_is_left_behind(text):
     os.kill(trainer._program.pid, signal.SIGKILL)
     with pytest.raises(RuntimeError, match="ended by signal 9"):
         trainer.fit()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match="closed: fit has raised RuntimeError: sluice was ended by signal 9;"):
         trainer.fit()
 
 
