@@ -14,7 +14,8 @@ _UNITS = {
     "time_limit": "s",
 }
 # Costs of `--cost`, which holds for all stages.
-_UNIFORM = ("F", "I", "W", "B", "RECOMPUTE", "send", "overlap")
+_PER_STAGE = ("F", "I", "W", "B", "RECOMPUTE")
+_UNIFORM = (*_PER_STAGE, "send", "overlap")
 
 
 def read(text_or_path: Any, is_text: Callable[[str], bool]) -> Tuple[str, str]:
@@ -102,6 +103,13 @@ def costs(given: Any) -> Tuple[Dict[str, Any], Optional[str]]:
     plain = {name: _plain(value) for name, value in given.items()}
     if plain and all(name in _UNIFORM and _number(value) for name, value in plain.items()):
         return {"cost": plain}, None
+    for name in _PER_STAGE:
+        if _number(plain.get(name)):
+            raise ValueError(
+                f"costs: {name} is {plain[name]!r}; expected a list with a number per stage, since a "
+                "number holds for every stage only where all costs are numbers, and of "
+                f"{', '.join(_UNIFORM)} alone"
+            )
     try:
         return {}, json.dumps(plain, allow_nan=False, default=_number_or_list)
     except (TypeError, ValueError) as error:

@@ -49,8 +49,8 @@ class Timetable:
         if not self._core.sound:
             defects = self.check()
             raise Invalid(
-                f"{self.name}: not a sound timetable: {len(defects)} "
-                f"{'defect' if len(defects) == 1 else 'defects'}, the first: {_say(defects[0])}",
+                f"{self.name}: not a sound timetable: {_count(len(defects), 'defect')}, the first: "
+                f"{_say(defects[0])}",
                 defects,
             )
         return self._core
@@ -241,15 +241,14 @@ class Timetable:
 
     def __repr__(self) -> str:
         size = ", ".join(
-            f"{count} {what if count == 1 else plural}"
-            for count, what, plural in (
-                (self.ranks, "rank", "ranks"),
-                (self.stages, "stage", "stages"),
-                (self.micro_batches, "micro-batch", "micro-batches"),
+            (
+                _count(self.ranks, "rank"),
+                _count(self.stages, "stage"),
+                _count(self.micro_batches, "micro-batch", "micro-batches"),
             )
         )
         if not self._core.sound:
-            return f"<Timetable {self.name}: {size}, {len(self.check())} defects>"
+            return f"<Timetable {self.name}: {size}, {_count(len(self.check()), 'defect')}>"
         return (
             f"<Timetable {self.name}: {size}, makespan {self.makespan:.10g}, "
             f"bubble {self.bubble:.1%}, gap {self.gap:.1%}>"
@@ -269,6 +268,10 @@ class Timetable:
             f'<img style="max-width:100%" alt="{html.escape(repr(self)[1:-1])}" '
             f'src="data:image/svg+xml;base64,{picture}">'
         )
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def _restored(state: str) -> Timetable:

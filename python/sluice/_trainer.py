@@ -82,9 +82,9 @@ class Fit(Record):
 
     Fields:
         steps: taken in all, earlier ones included.
-        final_loss: of the last step; None where none was taken.
-        median_step_seconds, tokens_per_second: of these steps.
-        history: a ``Step`` for each, on rank 0.
+        final_loss: of the last step; None where this call took none.
+        median_step_seconds, tokens_per_second: of the steps of this call.
+        history: a ``Step`` for each of them, on rank 0.
     """
 
     steps: int
@@ -219,10 +219,11 @@ class Trainer:
         """Takes steps, and tells the callbacks of each.
 
         Args:
-            steps: how many; fewer are taken where the run's last step comes first. None: all that
-                are left. When the last one is reached, what ``save`` and ``eval_every`` ask for is
-                done too; a checkpoint that cannot be written is then an error, and a line on
-                stderr before that.
+            steps: how many; fewer are taken where the run's last step comes first, and none after
+                it: ``history`` is then empty and ``final_loss`` None. None: all that are left. When
+                the last one is reached, what ``save`` and ``eval_every`` ask for is done too; a
+                checkpoint that cannot be written is then an error, and a line on stderr before
+                that.
 
         Ctrl-C ends it after the step that is being taken; KeyboardInterrupt is then raised, and
         the trainer can still be used; so is what a callback raises. A second Ctrl-C ends the

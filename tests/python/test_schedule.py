@@ -97,6 +97,12 @@ def test_numbers_alone_hold_for_every_stage():
     assert sluice.schedule("1f1b", ranks=4, micro_batches=8, costs=costs).to_json() == want.to_json()
 
 
+@pytest.mark.parametrize("other", [{"F": [1, 2, 3, 4]}, {"activation_bytes": [1, 1, 1, 1]}, {"device_memory": [9] * 4}])
+def test_numbers_beside_lists_are_refused(other):
+    with pytest.raises(ValueError, match="costs: B is 2; expected a list with a number per stage, since a number"):
+        sluice.schedule("1f1b", ranks=4, micro_batches=8, costs={**other, "B": numpy.int64(2)})
+
+
 @pytest.mark.parametrize("name", ["gpipe", "1f1b", "interleaved", "zb-h1", "zbv", "hanayo", "auto"])
 @pytest.mark.parametrize("seed", range(3))
 def test_agrees_with_a_naive_simulator(name, seed):
@@ -209,7 +215,12 @@ def test_check_lists_what_the_command_line_lists(command_line, tmp_path):
         assert caught.value.defects == table.check()
         assert caught.value.exit_code == 4
     assert table.to_csv() == file.read_text()
-    assert "defects" in repr(table) and "<li>" in table._repr_html_()
+    assert f", {len(table.check())} defects>" in repr(table) and "<li>" in table._repr_html_()
+
+
+def test_one_defect_is_one():
+    table = sluice.read_csv("0F0,0B0\n1B0,1F0\n")
+    assert len(table.check()) == 1 and repr(table).endswith(", 1 defect>")
 
 
 def everything_of(table):
