@@ -43,6 +43,7 @@ absl::StatusOr<DataKind> KindOfFile(const std::string& path, Bytes bytes) {
   if (absl::EndsWithIgnoreCase(path, ".jsonl") || BeginsLikeJsonLines(path)) {
     return DataKind::kJsonLines;
   }
+  if (absl::Status status = CheckIsNoJsonArray(path); !status.ok()) return status;
   if (absl::Status status = CheckIsText(path); !status.ok()) return status;
   return DataKind::kText;
 }
@@ -84,6 +85,16 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
   return names;
 }
 
+// Of a file of a folder that is not used. Where JSON lines of the same name lie beside it they were
+// made of it.
+absl::Status CheckIsNotMissed(const std::string& folder, const std::string& name,
+                              const std::vector<std::string>& names) {
+  if (std::binary_search(names.begin(), names.end(), absl::StrCat(name, "l"))) {
+    return absl::OkStatus();
+  }
+  return CheckIsNoJsonArray(absl::StrCat(folder, "/", name));
+}
+
 absl::StatusOr<DataFiles> FilesOfFolder(const std::string& folder, Bytes bytes) {
   const absl::StatusOr<std::vector<std::string>> names = FilesOf(folder);
   if (!names.ok()) return names.status();
@@ -92,6 +103,11 @@ absl::StatusOr<DataFiles> FilesOfFolder(const std::string& folder, Bytes bytes) 
   std::optional<std::string> first;
   for (const std::string& name : *names) {
     const Purpose purpose = PurposeOf(name);
+    if (bytes == Bytes::kOfText && purpose != Purpose::kTest && !absl::StartsWith(name, ".")) {
+      if (absl::Status status = CheckIsNotMissed(folder, name, *names); !status.ok()) {
+        return status;
+      }
+    }
     if (!IsDataName(name) || purpose == Purpose::kTest) {
       if (!absl::EndsWith(name, ".idx")) unused.push_back(name);
       continue;

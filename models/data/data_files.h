@@ -25,10 +25,13 @@ struct DataFiles {
 // of no kind, or a folder holds files of several kinds or none; all name the file.
 absl::StatusOr<DataFiles> FindDataFiles(const std::string& path, Bytes bytes);
 
-// InvalidArgument where the beginning of the file shows that it is not text (a byte that is 0), or
-// text of another kind (a .json that is one array of objects); the message names the file, and
-// --bytes.
+// InvalidArgument where the beginning of the file (a byte that is 0) shows that it is not text; the
+// message names the file, and --bytes.
 absl::Status CheckIsText(const std::string& path);
+// InvalidArgument where a file whose name ends in .json is one array of objects, whose brackets and
+// names of fields would be trained on as text. The message names the file, what makes JSON lines of
+// it, and --bytes.
+absl::Status CheckIsNoJsonArray(const std::string& path);
 // Whether the first line of the file is an object with at least one member, like {"text": "..."}.
 bool BeginsLikeJsonLines(const std::string& path);
 

@@ -155,6 +155,10 @@ TEST_F(TokenizeCommandTest, RefusesInOneLine) {
                 {"is a directory; expected a file"});
   ExpectRefusal(absl::StrCat(llama_, " --data ", latin1), {latin1, "line 1, column 4", "0xe9"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.jsonl"), {"x.jsonl", "JSON", "expected text"});
+  const std::string array = Write("array.json", R"([{"text": "a"}])");
+  for (const char* chat : {"", " --chat"}) {
+    ExpectRefusal(absl::StrCat(llama_, " --data ", array, chat), {array, "one JSON array", "jq"});
+  }
   ExpectRefusal(absl::StrCat(llama_, " --data x.bin"), {"x.bin", "tokens", "expected text"});
   ExpectRefusal(absl::StrCat(llama_, data, " --chat"), {text, "line 1, column 1", "messages"});
   ExpectRefusal(absl::StrCat(llama_, data, " --chat --no-special-tokens"),

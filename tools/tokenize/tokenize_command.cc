@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "models/data/data_files.h"
 #include "models/data/documents/document_encoder.h"
 #include "models/data/documents/documents.h"
 #include "models/files/positioned_file.h"
@@ -57,6 +58,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path, bool chat) {
         ending == ".jsonl" ? "JSON, whose marks would become tokens too" : "tokens already",
         "; expected text in UTF-8", ending == ".jsonl" ? "; --chat reads the documents" : ""));
   }
+  if (absl::Status status = CheckIsNoJsonArray(path); !status.ok()) return status;
   return ReadWholeFile(path, kMostTextBytes);
 }
 

@@ -313,6 +313,35 @@ TEST_F(TextTest, FilesThatHoldSomethingElseAreRefused) {
   ExpectNoText(folder_ / "tokens", Tokens(low), "byte 99 is 0, as in tokens");
 }
 
+TEST_F(TextTest, OnlyAWholeJsonArrayOfObjectsIsRefused) {
+  const std::string record = "{\"instruction\": \"Count.\", \"output\": \"1 2 3\"}";
+  const std::string path = folder_ / "records.json";
+  // Its end is far behind what is looked at of its beginning.
+  WriteBytes(path, absl::StrCat("[", record, std::string(200'000, ' '), ",\n", record, "\n]\r\n"));
+  EXPECT_THAT(std::string(OpenDataset({.path = path, .seq = kSeq}).status().message()),
+              HasSubstr(absl::StrCat("jq -c '.[]' ", path, " > ", folder_ / "records.jsonl ")));
+  EXPECT_TRUE(OpenDataset(AnyBytes(path, kSeq)).ok());
+  for (const auto& text :
+       std::vector<std::string>{"{\"a\": [" + record + "]\n}", "[[" + record + "]]", "[" + record,
+                                "[" + record + "] and more"}) {
+    WriteBytes(path, text + std::string(100, ' '));
+    EXPECT_TRUE(OpenDataset({.path = path, .seq = kSeq}).ok()) << text;
+  }
+}
+
+TEST_F(TextTest, AJsonArrayInAFolderIsRefusedUnlessItsLinesAreThere) {
+  const std::string records = "[{\"text\": \"" + std::string(100, 'a') + "\"}]";
+  const auto open = [&] { return OpenDataset({.path = folder_.path(), .seq = kSeq}).status(); };
+  WriteBytes(path_, std::string(2003, 'a'));
+  WriteBytes(folder_ / "test.json", records);  // nothing of that name is looked at
+  EXPECT_EQ(open(), absl::OkStatus());
+  WriteBytes(folder_ / "val.json", records);
+  EXPECT_THAT(std::string(open().message()),
+              StartsWith((folder_ / "val.json") + " is one JSON array"));
+  WriteBytes(folder_ / "val.jsonl", "{\"text\": \"a\"}\n");
+  EXPECT_THAT(std::string(open().message()), HasSubstr("files of several kinds"));
+}
+
 // The share is a tenth to the byte, as it was before it could be given.
 TEST_F(TextTest, ATenthIsATenth) {
   for (int64_t size = 0; size < 1'000'000; ++size) ASSERT_EQ(HeldOut(size, 0.1), size / 10) << size;
