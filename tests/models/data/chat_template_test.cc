@@ -252,6 +252,58 @@ TEST(ChatTemplate, WhatElseJinjaTakesIsRefused) {
   }
 }
 
+// The right sides are what Jinja2 3.1 writes.
+TEST(ChatTemplate, SlicesAreThoseOfPython) {
+  const std::string text =
+      "{% set t = 'a\xC3\xA4"
+      "b\xE2\x82\xAC\xF0\x9F\x98\x80z' %}";
+  const std::vector<std::pair<const char*, const char*>> slices = {
+      {"t[1:]", "\u00E4b\u20AC\U0001F600z"},
+      {"t[:-1]", "a\u00E4b\u20AC\U0001F600"},
+      {"t[::2]", "ab\U0001F600"},
+      {"t[::-1]", "z\U0001F600\u20ACb\u00E4a"},
+      {"t[-2:]", "\U0001F600z"},
+      {"t[4:1:-1]", "\U0001F600\u20ACb"},
+      {"t[-1:-4:-2]", "z\u20AC"},
+      {"t[100:-100:-3]", "zb"},
+      {"t[1:100]", "\u00E4b\u20AC\U0001F600z"},
+      {"t[100:] ~ t[:-100] ~ t[3:1]", ""},
+      {"t[none:2]", "a\u00E4"},
+      {"''[::-1]", ""},
+      {"t[::-9223372036854775807]", "z"},
+      {"t[1:][:-1]", "\u00E4b\u20AC\U0001F600"},
+      {"(['a']|tojson)[:-1]", "[\"a\""},
+      {"[1, 2, 3, 4][3:0:-2]", "[4, 2]"},
+      {"[1, 2, 3][::-2]", "[3, 1]"},
+      {"[1, 2, 3][-2::-1]", "[2, 1]"},
+      {"[][::-3]", "[]"},
+  };
+  for (const auto& [slice, expected] : slices) {
+    EXPECT_EQ(Render(absl::StrCat(text, "{{ ", slice, " }}"), {}), expected) << slice;
+  }
+  for (const char* wrong : {"'a'[::0]", "[1][::0]", "{}[1:]", "3[1:]", "'<' + ('a'|safe)[:1]"}) {
+    EXPECT_THAT(Render(absl::StrCat("{{ ", wrong, " }}"), {}), HasSubstr("chat template, line 1: "))
+        << wrong;
+  }
+}
+
+// The right sides are what Jinja2 3.1 writes.
+TEST(ChatTemplate, ATextIsRepeated) {
+  EXPECT_EQ(
+      Render("{{ '~' * 3 }} {{ 2 * 'ab' }} {{ 'a' * 0 }}{{ 'a' * -1 }} {{ '\xC3\xA4' * true }} "
+             "{{ 'a' ~ 'b' * 2 }} {{ '' * 9223372036854775807 }}",
+             {}),
+      "~~~ abab  \u00E4 abb ");
+  for (const char* wrong :
+       {"'a' * 'b'", "'a' * none", "x * 'a'", "'a' * [1]", "'<' + ('a'|safe) * 2"}) {
+    EXPECT_THAT(Render(absl::StrCat("{{ ", wrong, " }}"), {}), HasSubstr("chat template, line 1: "))
+        << wrong;
+  }
+  for (const char* large : {"'ab' * 9223372036854775807", "('a' * 16777216) * 2"}) {
+    EXPECT_THAT(Render(absl::StrCat("{{ ", large, " }}"), {}), HasSubstr("16 MiB")) << large;
+  }
+}
+
 TEST(ChatTemplate, WhatIsNotDefinedIsEmpty) {
   EXPECT_EQ(Render("{{ x is iterable }} {{ x is sequence }} {{ x is mapping }} {{ x is string }}"
                    "{% for y in x %}{{ y }}{% endfor %}",
@@ -336,6 +388,10 @@ TEST(ChatTemplate, WhatGrowsWithoutEndIsRefused) {
   EXPECT_THAT(Render("{% for i in range(1000) %}{% for j in range(1000) if j < 0 %}{% endfor %}"
                      "{% endfor %}"),
               HasSubstr("too many values"));
+  EXPECT_THAT(grow("'a' * 10000000", "ns.x[::-1]"), HasSubstr("too much text"));
+  EXPECT_THAT(Render("{% set x = 'a' * 10000000 %}{% for i in range(10000) %}{% if x[:1] %}"
+                     "{% endif %}{% endfor %}"),
+              HasSubstr("too much text"));
   // Looking for an end in a long text.
   EXPECT_THAT(
       Render("{% set ns = namespace(x='a') %}{% for i in range(20) %}{% set ns.x = ns.x ~ ns.x %}"

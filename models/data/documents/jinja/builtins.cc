@@ -357,6 +357,41 @@ std::string ReprOf(const Value& value) {
   return value.is_object() ? absl::StrCat("{", all, "}") : absl::StrCat("[", all, "]");
 }
 
+// The characters at `first`, `first + by` and so on up to, and without, `last`.
+std::string SliceOfText(absl::string_view text, int64_t first, int64_t last, int64_t by) {
+  const auto is_taken = [&](int64_t at) {
+    const bool within = by > 0 ? at >= first && at < last : at <= first && at > last;
+    return within && (at - first) % by == 0;
+  };
+  std::string result;
+  int64_t at = -1;
+  for (const char byte : text) {
+    if (!ContinuesCharacter(byte)) ++at;
+    if (is_taken(at)) result.push_back(byte);
+  }
+  if (by > 0) return result;
+  // Turning all bytes around would turn around those of each character, so these are turned before.
+  for (auto begin = result.begin(); begin != result.end();) {
+    const auto end = std::find_if_not(begin + 1, result.end(), ContinuesCharacter);
+    std::reverse(begin, end);
+    begin = end;
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+// None for a number that is not above 0.
+absl::StatusOr<Value> Repeated(const std::string& text, int64_t times) {
+  constexpr int64_t kMost = 16 << 20;  // bytes, which are checked before they are made
+  const auto size = static_cast<int64_t>(text.size());
+  if (times <= 0 || size == 0) return Value("");
+  if (times > kMost / size) return Unsupported("'*' that makes a text of more than 16 MiB");
+  std::string result;
+  result.reserve(static_cast<size_t>(size * times));
+  for (int64_t i = 0; i < times; ++i) result += text;
+  return Value(std::move(result));
+}
+
 }  // namespace
 
 const Value& NoValue() {
@@ -495,6 +530,12 @@ absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Val
   if (op == "+" && left.is_string() && right.is_string()) {
     return Value(left.get<std::string>() + right.get<std::string>());
   }
+  if (op == "*" && (left.is_string() || right.is_string())) {
+    const Value times = NumberOf(left.is_string() ? right : left);
+    const Value& text = left.is_string() ? left : right;
+    if (!times.is_number_integer()) return WrongType("'*'", left.is_string() ? right : left);
+    return Repeated(text.get_ref<const std::string&>(), times.get<int64_t>());
+  }
   if (op == "+" && left.is_array() && right.is_array()) {
     Value both = left;
     both.insert(both.end(), right.begin(), right.end());
@@ -554,21 +595,28 @@ absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& na
 
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
                             const Value& step) {
-  if (!value.is_array()) return WrongType("a slice", value);
-  const auto size = static_cast<int64_t>(value.size());
+  if (!value.is_array() && !value.is_string()) return WrongType("a slice", value);
+  const int64_t size = LengthOf(value);
+  // No step is longer than all there is.
+  const int64_t most = std::max<int64_t>(size, 1);
+  const int64_t by =
+      step.is_number_integer() ? std::clamp(step.get<int64_t>(), -most, most) : int64_t{1};
+  if (by == 0) return Unsupported("a slice with this step");
+  // Backwards the place in front of the first is one of the borders, and that behind the last none.
+  const int64_t lowest = by > 0 ? 0 : -1;
+  const int64_t highest = lowest + size;
   const auto border = [&](const Value& at, int64_t otherwise) {
     if (!at.is_number_integer()) return otherwise;
     const int64_t place = at.get<int64_t>() < 0 ? at.get<int64_t>() + size : at.get<int64_t>();
-    return std::clamp<int64_t>(place, 0, size);
+    return std::clamp(place, lowest, highest);
   };
-  const int64_t by = step.is_number_integer() ? step.get<int64_t>() : 1;
-  Value result = Value::array();
-  if (by == -1 && begin.is_discarded() && end.is_discarded()) {
-    return Value(Value::array_t(value.rbegin(), value.rend()));
+  const int64_t first = border(begin, by > 0 ? lowest : highest);
+  const int64_t last = border(end, by > 0 ? highest : lowest);
+  if (value.is_string()) {
+    return Value(SliceOfText(value.get_ref<const std::string&>(), first, last, by));
   }
-  if (by < 1) return Unsupported("a slice with this step");
-  const int64_t last = border(end, size);
-  for (int64_t i = border(begin, 0); i < last; i += std::min(by, size)) {
+  Value result = Value::array();
+  for (int64_t i = first; by > 0 ? i < last : i > last; i += by) {
     result.push_back(value[static_cast<size_t>(i)]);
   }
   return result;

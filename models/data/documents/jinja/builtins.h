@@ -44,7 +44,8 @@ absl::StatusOr<const Value*> Item(const Value& value, const Value& index);
 // value.name: the same, but where Python's type of `value` has a method of that name AFunction(),
 // or NoValue() for one that would change it.
 absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& name);
-// value[begin:end:step]; a border that is Undefined() is left out.
+// value[begin:end:step] of a list, or of the characters of a text, as Python's; a border that is
+// Undefined() is left out.
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
                             const Value& step);
 

@@ -261,7 +261,8 @@ class ExpressionParser {
     const bool escapes = op == "+" && (left.is_safe() || right.is_safe());
     const bool looks_within =
         op == "in" && right.iterator() != nullptr && !right.iterator()->has_pairs;
-    return [op, left, right, escapes, looks_within](Environment& env) -> absl::StatusOr<Value> {
+    const Expression result = [op, left, right, escapes,
+                               looks_within](Environment& env) -> absl::StatusOr<Value> {
       if (escapes) {
         return absl::InvalidArgumentError(
             "'+' of what the filter 'safe' gives, which escapes the text beside it, is not "
@@ -273,6 +274,7 @@ class ExpressionParser {
       if (!b.ok()) return b;
       return Charged(Binary(op, *a, *b), env);
     };
+    return result.Safe(op == "*" && (left.is_safe() || right.is_safe()));
   }
 
   // Operators of one rank, from left to right.
@@ -533,14 +535,19 @@ class ExpressionParser {
     const Expression step =
         reader_.TakeOperator(":") ? border() : Expression([](Environment&) { return Undefined(); });
     reader_.Expect(TokenKind::kOperator, "]");
-    return [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
+    const Expression part = [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<Values> borders = Evaluate({begin, end, step}, env);
       if (!borders.ok()) return borders.status();
       Value made;
       const absl::StatusOr<const Value*> of = value.In(env, &made);
       if (!of.ok()) return of.status();
+      // The characters of a text are counted from its beginning.
+      if (absl::Status s = (*of)->is_string() ? Charge(**of, env) : absl::OkStatus(); !s.ok()) {
+        return s;
+      }
       return Charged(Slice(**of, (*borders)[0], (*borders)[1], (*borders)[2]), env);
     };
+    return part.Safe(value.is_safe());
   }
 
   Expression Primary() {
