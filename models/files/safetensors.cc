@@ -18,6 +18,7 @@
 #include "models/files/safetensors_header.h"
 #include "models/spec/bfloat16.h"
 #include "models/spec/float16.h"
+#include "models/spec/git_lfs.h"
 
 namespace sluice {
 namespace {
@@ -30,8 +31,6 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
 
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kHalfBytes = 2;
-// What git leaves in the place of a large file that was not fetched.
-constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/v1";
 
 absl::Span<uint8_t> BytesOf(void* data, int64_t bytes) {
   return {static_cast<uint8_t*>(data), static_cast<size_t>(bytes)};
@@ -140,9 +139,7 @@ absl::StatusOr<int64_t> HeaderLength(const PositionedFile& file) {
   if (!status.ok()) return status;
   if (const absl::string_view eight(reinterpret_cast<const char*>(&length), sizeof(length));
       absl::StartsWith(kLfsPointer, eight)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path(),
-        " is a Git LFS pointer and not the file itself; fetch that with git lfs pull"));
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), " ", kIsLfsPointer));
   }
   if (length > kSafetensorsMaxHeader) {
     return absl::InvalidArgumentError(absl::StrCat(

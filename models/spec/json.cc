@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/git_lfs.h"
 #include "models/spec/show_text.h"
 
 namespace sluice {
@@ -156,6 +157,9 @@ absl::StatusOr<Value> Parse(absl::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
     return absl::InvalidArgumentError(absl::StrCat("has ", text.size(), " bytes; expected at most ",
                                                    limits.bytes, " of such a JSON document"));
+  }
+  if (absl::StartsWith(text, kLfsPointer)) {
+    return absl::InvalidArgumentError(absl::StrCat("line 1, column 1: ", kIsLfsPointer));
   }
   Builder<Value> builder(text, limits);
   if (Value::sax_parse(builder.begin(), builder.end(), &builder)) return builder.Take();
