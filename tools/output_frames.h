@@ -18,8 +18,9 @@ struct OutputMark {
   int64_t step = -1;          // the newest step that has been shown with it; -1: none
   bool unless_shown = false;  // it shows that step once more, in case that it was not shown
   bool rewinds = false;       // the steps after it are shown again, whatever was shown of them
-  bool ends = false;          // it is the summary, after which a run shows nothing
   std::optional<float> loss = std::nullopt;  // of that step
+  // It is the summary, after which a run shows and writes nothing more: what the run ends with.
+  std::optional<int> exit_code = std::nullopt;
 };
 
 struct OutputFrame {

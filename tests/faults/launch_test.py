@@ -568,6 +568,19 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.ended, 5, errors)
         self.assertIn('1 process is left; expected at least 2 (--min-ranks)', errors)
 
+    def test_a_run_is_done_once_it_has_shown_its_summary(self):
+        for number in range(10):
+            trace = os.path.join(self.directory.name, f'trace{number}.json')
+            run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '2', '--trace', trace])
+            for line in run.lines():
+                if 'weights_hash' in line:
+                    for rank in run.pids():
+                        os.kill(rank, signal.SIGKILL)
+            code, errors = run.finish()
+            self.assertEqual((code, errors), (0, ''))
+            with open(trace, encoding='ascii') as file:
+                self.assertTrue(json.load(file))
+
     def test_goes_on_wherever_its_first_save_was_cut_off(self):
         train = ['--stages', '2', '--steps', '6']
         for flags in ([], ['--overwrite']):

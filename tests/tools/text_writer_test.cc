@@ -133,11 +133,12 @@ TEST_F(TextWriterTest, HandsOverFramesWhileSomebodyTakesThem) {
   writer.SetMark({.step = 7, .unless_shown = true});
   writer.Write("seven\n");
   writer.Tell({.step = 7, .loss = 2.5F});
+  writer.Tell({.exit_code = 3});
   writer.Write("again\n");
-  const std::string frames = FormatFrame({}, "head\n") +
-                             FormatFrame({.step = 7, .unless_shown = true}, "seven\n") +
-                             FormatFrame({.step = 7, .loss = 2.5F}, "") +
-                             FormatFrame({.step = 7, .unless_shown = true}, "again\n");
+  const std::string frames =
+      FormatFrame({}, "head\n") + FormatFrame({.step = 7, .unless_shown = true}, "seven\n") +
+      FormatFrame({.step = 7, .loss = 2.5F}, "") + FormatFrame({.exit_code = 3}, "") +
+      FormatFrame({.step = 7, .unless_shown = true}, "again\n");
   std::string read(frames.size(), '\0');
   for (size_t at = 0; at < read.size();) {
     const ssize_t got = ::read(relay[0], read.data() + at, read.size() - at);
@@ -210,16 +211,16 @@ TEST(ShownStepsTest, AFrameSaysSo) {
   ASSERT_TRUE(frame.has_value());
   EXPECT_TRUE(frame->mark.rewinds);
   EXPECT_FALSE(frame->mark.unless_shown);
-  EXPECT_FALSE(frame->mark.ends);
+  EXPECT_EQ(frame->mark.exit_code, std::nullopt);
   EXPECT_EQ(frame->mark.step, 4);
 }
 
 TEST(ShownStepsTest, AFrameSaysThatItIsTheSummary) {
   FrameReader reader;
-  reader.Add(FormatFrame({.ends = true}, "done"));
+  reader.Add(FormatFrame({.exit_code = 0}, "done"));
   const std::optional<OutputFrame> frame = reader.Next();
   ASSERT_TRUE(frame.has_value());
-  EXPECT_TRUE(frame->mark.ends);
+  EXPECT_EQ(frame->mark.exit_code, 0);
   EXPECT_FALSE(frame->mark.rewinds);
 }
 

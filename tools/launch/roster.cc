@@ -198,6 +198,14 @@ void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
   Lost(id, process, end, now);
 }
 
+void Roster::Done(int process, int exit_code, absl::Duration now) {
+  const auto entry = processes_.find(process);
+  if (over_ || entry == processes_.end() || !Lives(entry->second)) return;
+  // One that could not write a file says why when it ends.
+  if (exit_code == kExitDone || exit_code == kExitInterrupted) return Over(exit_code, "", now);
+  entry->second.exit_code = exit_code;
+}
+
 void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now) {
   lost_at_ = absl::ToInt64Nanoseconds(now);
   const bool may_be_replaced = !process.leaving && !ends_ && restarts_ < options_.max_restarts;

@@ -64,6 +64,8 @@ class Roster {
   // What happened. `now`: since any beginning.
   void Take(int process, const MemberMessage& message, absl::Duration now);
   void Ended(int process, const ProcessEnd& end, absl::Duration now);
+  // A process has shown how the run ends: whatever becomes of the processes now, that counts.
+  void Done(int process, int exit_code, absl::Duration now);
   // One process more is wanted, or one less: the last rank then leaves after the step. False where too
   // few would be left, and none leaves.
   void Grow();
@@ -117,7 +119,7 @@ class Roster {
     int port = 0;
     CoreSet cores = {};            // that it has to itself; none: it shares cores with others
     CoreSet bad_cores = {};        // of these, since it computes wrong
-    std::optional<int> exit_code;  // that it has told
+    std::optional<int> exit_code;  // that it has told or shown
     absl::Duration ends_since = absl::InfiniteDuration();  // when that was
   };
 

@@ -285,7 +285,7 @@ class Supervisor {
     if (poll(waiting.data(), waiting.size(), milliseconds) <= 0) return;
     for (size_t i = 0; i < processes.size(); ++i) {
       if (waiting[2 * i + 1].revents != 0) Read(processes[i]);
-      if (waiting[2 * i + 2].revents != 0) Relay(children_.at(processes[i]));
+      if (waiting[2 * i + 2].revents != 0) Relay(processes[i]);
     }
     if (waiting[0].revents != 0) TakeSignals();
   }
@@ -306,14 +306,18 @@ class Supervisor {
 
   // Prints what a process has handed over, also one that has ended meanwhile.
   // `all`: however much nobody has read.
-  void Relay(Child& child, bool all = false) {
+  void Relay(int process, bool all = false) {
+    Child& child = children_.at(process);
     char block[1 << 16];
     ssize_t count = 0;
     while (child.output.valid() && (count = read(child.output.get(), block, sizeof(block))) > 0) {
       child.frames.Add({block, static_cast<size_t>(count)});
       while (const std::optional<OutputFrame> frame = child.frames.Next()) {
         if (shown_.Take(frame->mark)) out_.Write(frame->text);
-        summary_shown_ |= frame->mark.ends;
+        if (frame->mark.exit_code) {
+          summary_shown_ = true;
+          roster_.Done(process, *frame->mark.exit_code, MachineTime());
+        }
         if (frame->mark.rewinds) recorder_.Rewound(frame->mark.step);
         if (frame->mark.loss) recorder_.Shown(frame->mark.step, *frame->mark.loss, MachineTime());
       }
@@ -363,7 +367,7 @@ class Supervisor {
                                       [pid](const auto& entry) { return entry.second.pid == pid; });
       if (child == children_.end()) continue;
       Read(child->first);
-      Relay(child->second, /*all=*/true);
+      Relay(child->first, /*all=*/true);
       recorder_.Ended(child->first, LaunchHistory::End::kDone, "", MachineTime());
       const bool by_signal = WIFSIGNALED(status);
       roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},

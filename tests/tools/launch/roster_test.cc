@@ -807,6 +807,27 @@ TEST(RosterTest, EndsWhereTheFirstRankIsLostAfterTheOthersHaveEnded) {
   EXPECT_THAT(world.roster.text(), HasSubstr("0 processes are left"));
 }
 
+// It has shown the summary, after which nothing is left to do.
+TEST(RosterTest, EndsAsTheFirstRankHasShownThoughRanksAreLostThen) {
+  for (const int code : {kExitDone, kExitInterrupted}) {
+    for (const bool the_other_has_ended : {false, true}) {
+      World world({.processes = 2, .min_ranks = 2, .max_restarts = 4});
+      world.Settle();
+      if (the_other_has_ended) world.Ends(1, code);
+      world.roster.TakeEvents();  // those of the beginning
+      world.roster.Done(0, code, world.now);
+      if (!the_other_has_ended) world.Dies(1);
+      EXPECT_FALSE(world.roster.done());
+      world.Dies(0);
+      EXPECT_TRUE(world.roster.done());
+      EXPECT_TRUE(world.roster.TakeEvents().empty());
+      EXPECT_EQ(world.roster.exit_code(), code);
+      EXPECT_EQ(world.roster.text(), "");
+      EXPECT_EQ(world.started.size(), 2U) << "nobody is started in its place";
+    }
+  }
+}
+
 TEST(RosterTest, ASpareWaitsUntilItIsNeeded) {
   World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
   world.Settle();

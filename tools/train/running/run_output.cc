@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
@@ -29,6 +30,12 @@ void OnFailure(int error) {
   }
   PrintNotice(absl::StrCat("standard output cannot be written: ", std::strerror(error),
                            "; the run goes on, and the rest of its output is lost"));
+}
+
+// Of a run that has ended so, and of which `written` says whether all of its files were written.
+int ExitCodeOfRun(const TrainSummary& summary, const absl::Status& written) {
+  if (!written.ok()) return ExitCodeOf(written);
+  return summary.interrupted ? kExitInterrupted : kExitDone;
 }
 
 }  // namespace
@@ -153,12 +160,14 @@ void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
   writer_.Write(JsonText(json) + "\n");
 }
 
-absl::Status RunOutput::Done(const TrainSummary& summary) {
-  writer_.SetMark({.ends = true});
+absl::Status RunOutput::Done(const TrainSummary& summary, absl::Status written) {
+  for (const Log& log : logs_) written.Update(log.status);
+  writer_.SetMark({.exit_code = ExitCodeOfRun(summary, written)});
   output_->Done(summary);
-  absl::Status written = Finish();
+  const absl::Status printed = writer_.Finish();
   // A reader that left has stopped the run, which is no error of its own.
-  return summary.interrupted && Signals().reader_left.load() ? absl::OkStatus() : written;
+  if (!summary.interrupted || !Signals().reader_left.load()) written.Update(printed);
+  return written;
 }
 
 absl::Status RunOutput::Finish() {
@@ -169,16 +178,17 @@ absl::Status RunOutput::Finish() {
 
 int ReportRun(const TrainQuestion& question, const TrainResult& result, RunOutput* output,
               absl::FunctionRef<absl::StatusOr<std::string>()> trace_text) {
-  const absl::Status printed = question.commands ? output->Finish() : output->Done(result.summary);
+  absl::Status written;
   if (!question.trace.empty()) {
     const absl::StatusOr<std::string> trace = trace_text();
-    if (!trace.ok()) return Fail(trace.status());
-    absl::Status written = WriteOutput(question.trace, *trace);
-    if (!written.ok()) return Fail(written);
+    written = trace.ok() ? WriteOutput(question.trace, *trace) : trace.status();
   }
-  if (!printed.ok()) return Fail(printed);
-  const bool interrupted = result.summary.interrupted && !question.commands;
-  return interrupted ? kExitInterrupted : kExitDone;
+  if (question.commands) {
+    written.Update(output->Finish());
+    return written.ok() ? kExitDone : Fail(written);
+  }
+  written = output->Done(result.summary, std::move(written));
+  return written.ok() ? ExitCodeOfRun(result.summary, written) : Fail(written);
 }
 
 }  // namespace sluice

@@ -39,8 +39,9 @@ class RunOutput {
   void Corrected(const CorrectedRun& run);
   void Gained(const ReplanGain& gain) { output_->Gained(gain); }
 
-  // The end of a run. An error where its results could not be printed or logged.
-  absl::Status Done(const TrainSummary& summary);
+  // The end of a run, of which `written` says whether its other files were written. An error where
+  // they, its results or its logs could not be.
+  absl::Status Done(const TrainSummary& summary, absl::Status written);
   // The same of a run by commands, whose portions have been shown.
   absl::Status Finish();
   // Of a run by commands: it is ready for the first one; how one of its portions ended.
@@ -71,8 +72,8 @@ class RunOutput {
   std::vector<Log> logs_;
 };
 
-// Prints the end of a run, and writes its trace, `trace_text`, where that was asked for. Returns the
-// exit code.
+// Writes the trace of a run, `trace_text`, where that was asked for, and prints its end, after which
+// nothing is left to do. Returns the exit code.
 int ReportRun(const TrainQuestion& question, const TrainResult& result, RunOutput* output,
               absl::FunctionRef<absl::StatusOr<std::string>()> trace_text);
 
