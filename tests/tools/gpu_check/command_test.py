@@ -50,7 +50,7 @@ class Killed(Folder):
         """Returns the running command, its result file and its program's pid."""
         output = self.folder / f"result {random.random()}.json"
         command = subprocess.Popen([sys.executable, "-c", ENDLESS, str(self.folder), str(output), *more],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
         child = int(command.stdout.readline().split()[-1])
         return command, output, child
 

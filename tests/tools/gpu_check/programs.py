@@ -99,6 +99,8 @@ class Folder(unittest.TestCase):
             {"commit": "c0ffee", "tests": ["cuda_kernels_test", "comm_nccl_gpu_test"],
              "benches": ["cuda_kernels_bench", "nccl_bench"]}))
         self.folder.joinpath("text.txt").write_text("a text " * 1000)
+        # A command that is killed leaves its scratch folder there.
+        self.environment = {**os.environ, "TMPDIR": str(self.folder)}
         self.kit = Kit(self.folder, jobs=4)
         self.kit.python = "/nowhere/python"  # no peer, unless a test wants one
         self.assertEqual(self.kit.examine(), "")
@@ -106,4 +108,4 @@ class Folder(unittest.TestCase):
     def command(self, *arguments):
         pack.copy_command(self.folder)
         return subprocess.run([self.folder / "gpu-check", *map(str, arguments)], capture_output=True, text=True, check=False,
-                              env={**os.environ, "SLUICE_PYTHON": "/nowhere/python"})
+                              env={**self.environment, "SLUICE_PYTHON": "/nowhere/python"})
