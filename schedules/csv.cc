@@ -17,6 +17,7 @@ namespace sluice {
 namespace {
 
 constexpr absl::string_view kOverlap = "OVERLAP_F_B";
+constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr int kUnplaced = -1;
 
 std::optional<Op> OpNamed(absl::string_view letters) {
@@ -90,8 +91,15 @@ std::optional<Action> CellReader::ReadAction(absl::string_view text) {
   return action;
 }
 
-bool CellReader::Read(absl::string_view cell, std::vector<Action>& row) {
+// Spreadsheets put cells into quotes, and a byte order mark before the first one.
+absl::string_view WithoutQuotes(absl::string_view cell) {
   cell = absl::StripAsciiWhitespace(cell);
+  const bool quoted = cell.size() > 1 && cell.front() == '"' && cell.back() == '"';
+  return quoted ? absl::StripAsciiWhitespace(cell.substr(1, cell.size() - 2)) : cell;
+}
+
+bool CellReader::Read(absl::string_view cell, std::vector<Action>& row) {
+  cell = WithoutQuotes(cell);
   if (cell.empty()) {
     row.push_back({});
     return true;
@@ -222,6 +230,7 @@ void FindUpdates(Timetable& table) {
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name) {
   Timetable table;
   table.name = std::string(name);
+  absl::ConsumePrefix(&text, kByteOrderMark);
   absl::ConsumeSuffix(&text, "\n");
   if (absl::StripAsciiWhitespace(text).empty()) {
     return absl::InvalidArgumentError(

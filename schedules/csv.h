@@ -13,7 +13,8 @@ namespace sluice {
 // "(0F7;7B3)OVERLAP_F_B"). The placement and the number of micro-batches are found from the
 // actions, and so are the changes of weights where OPTIMIZER_STEPs name micro-batches
 // ("0OPTIMIZER_STEP3"). UNSHARD, RESHARD and the WAITs of PyTorch's runtime are kept, and nothing
-// is done there. `name` stands for the file in errors, which give line and column, counted from 1, and the
+// is done there. A byte order mark and quotes around cells, which spreadsheets write, say nothing.
+// `name` stands for the file in errors, which give line and column, counted from 1, and the
 // cell. A table that parses may still be unsound: see ValidateTimetable.
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name);
 

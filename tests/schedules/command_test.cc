@@ -119,12 +119,10 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("check " + folder_, "is a directory; expected a file");
   ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
                  "bad.csv: line 2, column 5 (cell 2): '1X0' is not an action");
-  ExpectBadInput("check " + Write("quoted.csv", "\"0F0\",0B0\n"),
-                 "quoted.csv: line 1, column 1 (cell 1): '\"0F0\"' is not an action");
-  ExpectBadInput("check " + Write("marked.csv",
-                                  "\xEF\xBB\xBF"
-                                  "0F0,0B0\n"),
-                 "'\\xef\\xbb\\xbf0F0' is not an action");
+  ExpectBadInput("check " + Write("quoted.csv", "\"0F0,0B0\n"),
+                 "quoted.csv: line 1, column 1 (cell 1): '\"0F0' is not an action");
+  ExpectBadInput("check " + Write("marked.csv", "0F0,\xEF\xBB\xBF\n"),
+                 "'\\xef\\xbb\\xbf' is not an action");
   ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");
   ExpectBadInput("compare -p 4", "needs -p/--ranks and -m/--micro-batches");
   ExpectBadInput("", "'sluice schedule' needs a command; there are: list, show, ");

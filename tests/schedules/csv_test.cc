@@ -143,6 +143,17 @@ TEST(TimetableCsv, NamesLineAndColumnOfWhatItCannotRead) {
   }
 }
 
+TEST(TimetableCsv, ReadsWhatSpreadsheetsMakeOfIt) {
+  const std::string plain = "0F0,0F1,,0B0,0B1\n1F0,1F1,1B0,1B1\n";
+  const std::string saved =
+      "\xef\xbb\xbf\"0F0\",\"0F1\",\"\", \"0B0\" ,\"0B1\"\r\n1F0,\"1F1 \",1B0,1B1\r\n";
+  const auto table = ParseTimetableCsv(saved, "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(FormatTimetableCsv(*table), plain);
+  EXPECT_THAT(std::string(ParseTimetableCsv("\"0F0,0B0\n", "t.csv").status().message()),
+              HasSubstr("cell 1): '\"0F0' is not an action: its stage is missing"));
+}
+
 TEST(TimetableCsv, ReadsAnythingWithoutCrashing) {
   Random random(10);
   const std::string letters = "0123456789FBIWSENDRCV_(;),,,\r\n\n OVERLAP_F_B";
