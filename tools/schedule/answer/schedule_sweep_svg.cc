@@ -24,18 +24,23 @@ constexpr double kSquare = 7;
 constexpr int kMostTicks = 6;
 constexpr double kHeadroom = 1.08;
 constexpr double kLabelHeight = 13;
+constexpr double kBaseline = 4;  // below the middle of a name
 constexpr double kLetterWidth = 7;
 constexpr Colour kFoundColour = kBlue;
 constexpr Colour kEntryColour = kVermilion;
 constexpr char kUnreachable[] = "#eee";
 
-struct Label {
-  double x, y, width;
+// Where a name or a mark stands.
+struct Place {
+  double x, middle, width, height;
 };
 
-bool Meet(const Label& a, const Label& b) {
-  return std::abs(a.y - b.y) < kLabelHeight && a.x < b.x + b.width && b.x < a.x + a.width;
+bool Meet(const Place& a, const Place& b) {
+  return std::abs(a.middle - b.middle) < (a.height + b.height) / 2 && a.x < b.x + b.width &&
+         b.x < a.x + a.width;
 }
+
+Place MarkAt(double x, double y, double size) { return {x - size / 2, y, size, size}; }
 
 class Chart {
  public:
@@ -135,26 +140,41 @@ class Chart {
     return Rect(x, y, kSquare, kSquare, Hex(kEntryColour));
   }
 
+  template <typename Entry>
+  bool Shows(const Entry& entry) const {
+    return entry.peak >= first_ && entry.peak <= last_ && entry.bubble <= highest_;
+  }
+
+  std::vector<Place> Marks() const {
+    std::vector<Place> marks;
+    for (const auto& point : curve_.points)
+      marks.push_back(MarkAt(X(point.limit), Y(point.bubble), 2 * kDot));
+    for (const auto& entry : curve_.entries) {
+      if (Shows(entry)) marks.push_back(MarkAt(X(entry.peak), Y(entry.bubble), kSquare));
+    }
+    return marks;
+  }
+
   // The catalogue's entries that fit; names are moved where they would overlap.
   std::string Entries() const {
     std::string svg;
-    std::vector<Label> taken;
+    std::vector<Place> taken = Marks();
     for (const auto& entry : curve_.entries) {
-      if (entry.peak < first_ || entry.peak > last_ || entry.bubble > highest_) continue;
+      if (!Shows(entry)) continue;
       const double x = X(entry.peak);
       const std::string name =
           entry.parts > 1 ? absl::StrCat(entry.name, " /", entry.parts) : entry.name;
-      Label label{x + 6, Y(entry.bubble), kLetterWidth * static_cast<double>(name.size())};
-      for (double shift : {-8.0, 4.0, 18.0, -22.0, 32.0, -36.0, -50.0}) {
-        label.y = Y(entry.bubble) + shift;
+      Place place{x + 6, 0, kLetterWidth * static_cast<double>(name.size()), kLabelHeight};
+      for (double shift : {-12.0, 0.0, 14.0, -26.0, 28.0, -40.0, -54.0}) {
+        place.middle = Y(entry.bubble) + shift;
         if (std::none_of(taken.begin(), taken.end(),
-                         [&](const Label& other) { return Meet(label, other); })) {
+                         [&](const Place& other) { return Meet(place, other); })) {
           break;
         }
       }
-      taken.push_back(label);
+      taken.push_back(place);
       svg += Square(x - kSquare / 2, Y(entry.bubble) - kSquare / 2);
-      svg += Text(label.x, label.y, "axis", name);
+      svg += Text(place.x, place.middle + kBaseline, "axis", name);
     }
     return svg;
   }
