@@ -484,9 +484,19 @@ TEST_F(ScheduleCommand, PagesTakeTheSizeOfAFile) {
 TEST_F(ScheduleCommand, ComparisonSaysOnceWhatIsWrong) {
   const Outcome outcome = Run("compare -p 3 -m 4 --costs " + Write("c.json", R"({"F":[1,2,3]})"));
   EXPECT_EQ(outcome.exit_code, 0);
-  const std::string why = "F has 3 values, expected 6; left out: interleaved, ";
+  const std::string why = "F has 3 values, expected 6, one for each stage; left out: interleaved, ";
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(why), HasSubstr("left out: chimera\n")));
   EXPECT_EQ(outcome.err.find("F has 3"), outcome.err.rfind("F has 3"));
+}
+
+// What is wrong with costs does not depend on the schedule alone, but which one it keeps out does.
+TEST_F(ScheduleCommand, ComparisonNamesTheScheduleThatCannotBePriced) {
+  const std::string costs = Write("c.json", R"({"F":[1,2,3]})");
+  ExpectBadInput("compare 1f1b interleaved -p 3 -m 4 --costs " + costs,
+                 "interleaved: " + costs +
+                     ": line 1, column 6: F has 3 values, expected 6, one for each stage");
+  // A message that names it anyway does so once.
+  ExpectBadInput("compare 1f1b hanayo -p 3 -m 4 --chunks 3", "sluice: --chunks 3: schedule hanayo");
 }
 
 TEST_F(ScheduleCommand, TablesFitIntoEightyColumns) {

@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/where.h"
 #include "models/spec/json_text.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/command.h"
@@ -55,6 +57,13 @@ void PrintLeftOut(const std::vector<std::pair<absl::Status, std::vector<std::str
   }
 }
 
+// `status` of the schedule `name`, which its message says: what is wrong with a file of costs does
+// not say for which of several schedules.
+absl::Status NamingSchedule(const absl::Status& status, const std::string& name) {
+  if (absl::StrContains(status.message(), name)) return status;
+  return WithPrefix(absl::StrCat(name, ": "), status);
+}
+
 absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& question) {
   std::vector<Comparison> lines;
   std::vector<std::pair<absl::Status, std::vector<std::string>>> failures;
@@ -72,7 +81,7 @@ absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& questi
       lines.back().table.name = name;
       continue;
     }
-    if (!question.names.empty()) return line.status();
+    if (!question.names.empty()) return NamingSchedule(line.status(), name);
     const auto same = std::find_if(failures.begin(), failures.end(), [&](const auto& failure) {
       return failure.first == line.status();
     });

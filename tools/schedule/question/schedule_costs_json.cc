@@ -43,6 +43,14 @@ constexpr Field kFields[] = {
     {"checkpoint_bytes", Per::kStage, false},
 };
 
+// What a list has one value for.
+const char* NameOf(Per per) {
+  return per == Per::kStage  ? "stage"
+         : per == Per::kEdge ? "edge between stages"
+         : per == Per::kRank ? "rank"
+                             : "table";
+}
+
 Values Combine(const Values& a, const Values& b, double (*rule)(double, double)) {
   Values result;
   for (size_t s = 0; s < a.size() && s < b.size(); ++s) result.push_back(rule(a[s], b[s]));
@@ -152,7 +160,8 @@ absl::StatusOr<Values> CostsReader::ReadField(const Field& field, const json& va
   if (one) values.resize(static_cast<size_t>(count), values[0]);
   if (static_cast<int>(values.size()) == count) return values;
   return ErrorIn(field.name, -1,
-                 absl::StrCat(field.name, " has ", values.size(), " values, expected ", count));
+                 absl::StrCat(field.name, " has ", values.size(), " values, expected ", count,
+                              ", one for each ", NameOf(field.per)));
 }
 
 absl::StatusOr<ScheduleCosts> CostsReader::Assemble() {
