@@ -142,6 +142,35 @@ class Mistyped(unittest.TestCase):
             self.assertIn(f"{flag[:5] + flag[6:]} is no flag of '{' '.join(('sluice',) + path)}'; did you mean {flag}?",
                           message)
 
+    def test_what_other_programs_call_flags(self):
+        for command, flag, meant in (
+                ("train", "--batch-size", "--micro-batch-size or --micro-batches"),
+                ("plan", "--batch_size", "--micro-batch-size or --micro-batches or --global-batch"),
+                ("train", "--learning-rate", "--lr"), ("train", "--epochs", "--steps"), ("chat", "--seq-len", "--context")):
+            self.assertIn(f"{flag} is no flag of 'sluice {command}'; did you mean {meant}? see ",
+                          self.refused(command, flag, "8"))
+
+    def test_what_other_programs_call_flags_is_of_flags_that_there_are(self):
+        """The last list of each row; and nothing is called so here."""
+        rows = re.findall(r"(?s)\{\{([^{}]+)\},\s*\{([^{}]+)\}\}", (ROOT / "tools/help/flags_meant.cc").read_text())
+        self.assertGreater(len(rows), 15)
+        flags = {flag for text in HELP.values() for flag in options_of(text)}
+        for elsewhere, here in rows:
+            self.assertLessEqual({f"--{name}" for name in re.findall(r'"([^"]+)"', here)}, flags)
+
+    def test_what_is_launched_follows_dashes(self):
+        for given in (("train", "--data", "x"), ("--processes", "2", "train", "--data", "x")):
+            self.assertIn("--data is a flag of 'sluice train', and what is launched is written after --, such as "
+                          "'sluice launch --processes 2 -- train --data x'; see 'sluice launch --help'",
+                          self.refused("launch", *given))
+        # Before the dashes is a flag of launch.
+        self.assertIn("--no-replann is no flag of 'sluice launch'; did you mean --no-replan?",
+                      self.refused("launch", "--no-replann", "--", "train", "--data", "x"))
+
+    def test_what_is_given_twice(self):
+        self.assertIn("--data takes one value, and is given 2; leave all but one out; see 'sluice train --help'",
+                      self.refused("train", "--data", "a", "--data", "b"))
+
     def test_what_is_like_no_flag(self):
         self.assertIn("--qqqqqqq is no flag of 'sluice plan'; see 'sluice plan --help'",
                       self.refused("plan", "gpt2", "--qqqqqqq"))

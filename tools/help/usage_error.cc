@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <regex>
 
 #include "absl/strings/match.h"
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedules/generators/did_you_mean.h"
+#include "tools/help/flags_meant.h"
 
 namespace sluice {
 namespace {
@@ -41,7 +41,7 @@ std::string FirstFlag(const std::vector<std::string>& words) {
   return "";
 }
 
-// "did you mean --stages? ", or nothing where no flag of `command` is like it.
+// "did you mean --stages? ", or nothing where no flag of `command` is like it or says the same.
 std::string FlagMeant(absl::string_view flag, const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options([](const CLI::Option*) { return true; })) {
@@ -49,9 +49,23 @@ std::string FlagMeant(absl::string_view flag, const CLI::App& command) {
     names.insert(names.end(), long_names.begin(), long_names.end());
   }
   const size_t begin = flag.find_first_not_of('-');
-  const std::optional<std::string> nearest =
-      NearestName(begin == flag.npos ? "" : flag.substr(begin), names);
-  return nearest ? absl::StrCat("did you mean --", *nearest, "? ") : "";
+  const std::vector<std::string> meant =
+      FlagsMeant(begin == flag.npos ? "" : flag.substr(begin), names);
+  return meant.empty() ? "" : absl::StrCat("did you mean --", absl::StrJoin(meant, " or --"), "? ");
+}
+
+// What is wrong with `flag`, which `command` of `app` does not have, where it is one of what `sluice
+// launch` was to start; empty elsewhere. Without a "--" before them CLI11 takes the words of that for
+// launch's own.
+std::string FlagOfLaunched(const std::string& flag, const CLI::App& command, const CLI::App& app) {
+  constexpr char kLaunched[] = "train";
+  if (command.get_name() != "launch") return "";
+  const std::vector<std::string>& words = command.get_option("command")->results();
+  if (words.empty() || words.front() != kLaunched) return "";
+  if (app.get_subcommand(kLaunched)->get_option_no_throw(flag) == nullptr) return "";
+  return absl::StrCat(flag,
+                      " is a flag of 'sluice train', and what is launched is written after --, ",
+                      "such as 'sluice launch --processes 2 -- train ", flag, " x'; ");
 }
 
 // What is wrong, without where to read more.
@@ -71,6 +85,8 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
     return UnknownCommand(*word, last);
   // Before what else may be missing: that is often what the mistyped flag was to give.
   if (const std::string flag = FirstFlag(words); !flag.empty()) {
+    std::string launched = FlagOfLaunched(flag, last, app);
+    if (!launched.empty()) return launched;
     return absl::StrCat(flag, " is no flag of '", Chosen(app), "'; ", FlagMeant(flag, last));
   }
   if (&last == &app && !words.empty()) {
@@ -86,6 +102,11 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   static const std::regex no_value("(\\S+): 1 required \\S+ missing");
   if (std::regex_match(what, given, no_value))
     return absl::StrCat(given.str(1), " needs a value; ");
+  static const std::regex too_many("(\\S+): At Most 1 required but received (\\d+)");
+  if (std::regex_match(what, given, too_many)) {
+    return absl::StrCat(given.str(1), " takes one value, and is given ", given.str(2),
+                        "; leave all but one out; ");
+  }
   // CLI11 writes the largest double with all of its 309 digits.
   static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
   std::smatch found;

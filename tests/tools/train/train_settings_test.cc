@@ -365,6 +365,8 @@ TEST_F(TrainSettingsTest, WhatIsWrongInAConfigIsNamed) {
   };
   constexpr Wrong kWrong[] = {
       {"stags = 2", "'stags' is no flag of 'sluice train', but 'stages' is"},
+      {"batch_size = 2",
+       "'batch_size' is no flag of 'sluice train', but 'micro-batch-size' and 'micro-batches' are"},
       {"xyzzyxyzzy = 2", "'xyzzyxyzzy' is no flag of 'sluice train'"},
       {"steps = \"1e3\"", "--steps: 1e3 is not a whole number"},
       {"steps = true", "'steps' takes a value, not true or false"},

@@ -5,7 +5,6 @@
 #include <array>
 #include <filesystem>
 #include <initializer_list>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -21,8 +20,8 @@
 #include "pipeline/checkpoint/directory/step_folders.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/where_to_go_on.h"
-#include "schedules/generators/did_you_mean.h"
 #include "tools/flag_values.h"
+#include "tools/help/flags_meant.h"
 #include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
@@ -118,9 +117,11 @@ CLI::Option* FindOption(CLI::App& command, const std::string& key) {
 std::string NoSuchKey(CLI::App& command, const std::string& key) {
   std::vector<std::string> keys;
   for (const CLI::Option* option : OptionsOf(command)) keys.push_back(KeyOf(*option));
-  const std::optional<std::string> nearest = NearestName(key, keys);
+  const std::vector<std::string> meant = FlagsMeant(key, keys);
   return absl::StrCat("'", key, "' is no flag of 'sluice ", command.get_name(), "'",
-                      nearest ? absl::StrCat(", but '", *nearest, "' is") : "");
+                      meant.empty() ? ""
+                                    : absl::StrCat(", but '", absl::StrJoin(meant, "' and '"),
+                                                   meant.size() == 1 ? "' is" : "' are"));
 }
 
 bool TakesValue(const CLI::Option& option) { return option.get_expected_min() > 0; }
