@@ -87,6 +87,11 @@ absl::StatusOr<Lora> ParseLora(absl::string_view text) {
     const bool more_targets = key == "targets" && !absl::StrContains(part, '=');
     if (!more_targets) key = std::string(pair.first);
     const absl::string_view value = more_targets ? part : pair.second;
+    if (!more_targets && !absl::StrContains(part, '=')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--lora ", text, ": '", part, "' has no value; expected a list such as ",
+                       "r=16,alpha=32; the keys are r, alpha, dropout, targets and rslora"));
+    }
     absl::Status status = Take(key, value, &lora);
     if (!status.ok()) return status;
     if (!more_targets && !keys.insert(key).second) {

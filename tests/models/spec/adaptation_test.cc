@@ -36,6 +36,15 @@ TEST(ParseLoraTest, RefusesWhatItCannotUseByName) {
   }
 }
 
+// What has no key or no value is shown as it was given.
+TEST(ParseLoraTest, ShowsWhatWasGiven) {
+  for (const char* text : {"8", "r", "r=4,16"}) {
+    const std::string message(ParseLora(text).status().message());
+    EXPECT_THAT(message, HasSubstr(absl::StrCat("--lora ", text, ": ")));
+    EXPECT_THAT(message, HasSubstr("has no value; expected a list such as r=16,alpha=32"));
+  }
+}
+
 TEST(ParseLoraTest, RefusesWhatContradictsItself) {
   for (const char* text : {"r=2,r=3", "targets=q_proj,targets=v_proj", "targets=all-linear,q_proj",
                            "targets=q_proj,all-linear"}) {
