@@ -31,9 +31,10 @@ absl::StatusOr<std::vector<std::vector<int>>> DeviceOrders(const std::vector<int
   do {
     orders.push_back(order);
     if (orders.size() > kMostOrders) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there are more than ", kMostOrders,
-                       " orders of these devices; give them higher data or tensor degrees"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "there are more than ", kMostOrders, " orders of these devices in a pipeline of ",
+          pipeline, " ranks; give a larger --data-parallel or --tensor-parallel, ",
+          "which leaves fewer ranks"));
     }
   } while (std::next_permutation(order.begin(), order.end()));
   return orders;
