@@ -69,6 +69,21 @@ TEST_F(TrainSettingsTest, ResumeAloneIsEnough) {
   }
 }
 
+// As a run leaves it that is killed before its first checkpoint.
+TEST_F(TrainSettingsTest, ARunWithoutACheckpointIsBegunAgain) {
+  const std::vector<std::string> whole = Interrupted("out");
+  const std::string out = folder_ / "out";
+  for (const auto& entry : fs::directory_iterator(out)) {
+    if (entry.path().filename() != "run.toml") fs::remove_all(entry.path());
+  }
+  const ProcessResult refused = Sluice("train --resume " + out);
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr(out + " has no checkpoint yet, only the run.toml of a run"));
+  EXPECT_THAT(refused.err, HasSubstr("begin that run again with --resume-or-start " + out + ","));
+  const ProcessResult begun = Sluice("train --json --resume-or-start " + out);
+  EXPECT_EQ(BitsOf(begun), whole) << begun.err;
+}
+
 TEST_F(TrainSettingsTest, ADirectoryMayBeMoved) {
   const std::vector<std::string> whole = Interrupted("out");
   fs::rename(folder_ / "out", folder_ / "moved");

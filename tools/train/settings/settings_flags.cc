@@ -290,6 +290,12 @@ void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
                         absl::StrJoin(missing, ", "), " among them"));
   }
   const bool goes_on = !or_start || !WhereToGoOn(path).value_or(path).empty();
+  if (!or_start && WhereToGoOn(folder.path).value_or(folder.path).empty()) {
+    Refuse(absl::StrCat(folder.path, " has no checkpoint yet, only the ", kSettingsFile,
+                        " of a run that was ended before its first; begin that run again with "
+                        "--resume-or-start ",
+                        folder.path, ", which also takes its flags from there"));
+  }
   const std::string file = (fs::path(folder.path) / kSettingsFile).string();
   std::vector<Setting> settings;
   for (Setting& setting : ReadOrRefuse(file)) {
