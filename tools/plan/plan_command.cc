@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,7 +8,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "partitioner/planning/answer/answer.h"
 #include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -156,6 +159,24 @@ void NoteSerialSums(const PlanQuestion& question, const PlanAnswer& answer) {
       "own replicas: they sum gradients after the last backward");
 }
 
+// Whether a search has found no plan, which is no wrong question.
+bool FoundNoPlan(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || ExitCodeOf(status) == kExitNoPlan;
+}
+
+// `status` of a plan for devices of so little memory that `memory`, which was given without a unit,
+// was hardly meant in bytes, and says so.
+absl::Status WithMissingUnit(const absl::Status& status, const std::string& memory,
+                             const PlanQuestion& question) {
+  constexpr int64_t kLeast = 1 << 20;
+  double number = 0;
+  const bool in_bytes = question.memory.has_value() && absl::SimpleAtod(memory, &number);
+  if (!in_bytes || *question.memory >= kLeast || !FoundNoPlan(status)) return status;
+  return WithSuffix(status,
+                    absl::StrCat("; --memory ", memory, " has no unit, and so is in bytes; ",
+                                 "give one, such as ", memory, "GiB"));
+}
+
 absl::Status RunPlan(const PlanFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   const bool torchtitan = FormatOf(flags) == PlanFormat::kTorchTitan;
@@ -170,7 +191,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
     NoteSlowBFloat16("cpu", question->dtype.value_or(DType::kFloat32));
   }
   const absl::StatusOr<PlanAnswer> answer = Answer(*question);
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok()) return WithMissingUnit(answer.status(), flags.memory, *question);
   NoteSerialSums(*question, *answer);
   if (!answer->completed) {
     PrintNotice(

@@ -114,6 +114,13 @@ void BadInputTest::SetUpTestSuite() {
   WriteBytes(at / "llama.json", R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
                  "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
                  "max_position_embeddings": 16})");
+  WriteBytes(at / "cluster.json", R"({
+    "name": "two kinds",
+    "devices": [{"device": "h100", "count": 16}, {"device": "l40s", "count": 8}],
+    "devices_per_node": 8,
+    "inside": {"bandwidth": 390e9, "latency": 34e-6},
+    "between": {"bandwidth": 45e9, "latency": 20e-6}
+  })");
   WriteBytes(at / "unknown.json", R"({"model_type": "mamba", "vocab_size": 256})");
   using std::filesystem::perms;
   WriteBytes(at / "known_secret", "a secret that every user can read\n");
