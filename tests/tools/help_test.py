@@ -151,7 +151,7 @@ class Mistyped(unittest.TestCase):
                           self.refused(command, flag, "8"))
 
     def test_what_other_programs_call_flags_is_of_flags_that_there_are(self):
-        """The last list of each row; and nothing is called so here."""
+        """The second list of each row."""
         rows = re.findall(r"(?s)\{\{([^{}]+)\},\s*\{([^{}]+)\}\}", (ROOT / "tools/help/flags_meant.cc").read_text())
         self.assertGreater(len(rows), 15)
         flags = {flag for text in HELP.values() for flag in options_of(text)}
@@ -228,15 +228,17 @@ class BashCompletion(unittest.TestCase):
 
     def test_names(self):
         schedules = [row["name"] for row in json.loads(printed("schedule", "list", "--json"))]
-        shown, presets, devices, dtype, launched, helped, steps = self.complete(
+        shown, presets, devices, dtype, launched, helped, below, steps = self.complete(
             ["schedule", "show", ""], ["plan", "gpt2"], ["plan", "--device", "a100"], ["plan", "--dtype", ""],
-            ["launch", "--processes", "2", "--", "train", "--optimizer", ""], ["help", "pl"], ["train", "--steps", ""])
+            ["launch", "--processes", "2", "--", "train", "--optimizer", ""], ["help", "pl"], ["help", "schedule", ""],
+            ["train", "--steps", ""])
         self.assertLessEqual({"auto", *schedules}, set(shown))
         self.assertEqual(presets, ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"])
         self.assertEqual(devices, ["a100", "a100-40gb"])
         self.assertEqual(dtype, ["fp32", "bf16"])
         self.assertEqual(launched, ["adamw", "sgd"])
         self.assertEqual(helped, ["plan"])
+        self.assertEqual(below, commands_of(HELP["schedule",]))
         self.assertEqual(steps, [])
 
     def test_files(self):
@@ -273,6 +275,12 @@ class OtherShells(unittest.TestCase):
             self.skipTest("there is no fish")
         offered = run("fish", "-c", f"{SLUICE} completion fish | source; complete -C 'sluice plan --dtype '").stdout
         self.assertEqual([line.split("\t")[0] for line in offered.splitlines()], ["bf16", "fp32"])
+
+    def test_help_of_commands(self):
+        """Each shell's script has what it offers behind `help schedule`, in its own form."""
+        for shell, words in (("zsh", "_sluice_help_schedule() {"),
+                             ("fish", '-n "__sluice_in help schedule" -a compare ')):
+            self.assertIn(words, printed("completion", shell))
 
 
 class Manual(unittest.TestCase):

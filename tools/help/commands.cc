@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -43,15 +44,18 @@ OptionEntry ReadOption(const CLI::Option& option, const std::string& command) {
   return entry;
 }
 
-// What `help` takes are the names of the commands of `root`.
-void OfferCommands(const CommandEntry& root, CommandEntry* help) {
-  for (OptionEntry& option : help->options) {
-    if (!option.is_positional()) continue;
-    option.takes_file = false;
-    for (const CommandEntry& command : root.commands) {
-      option.choices.push_back(command.path.back());
-    }
+// The commands below `command` as `help` takes them: their names alone, one behind the other.
+std::vector<CommandEntry> NamesBelow(const CommandEntry& command, const CommandEntry& help) {
+  std::vector<CommandEntry> names;
+  for (const CommandEntry& below : command.commands) {
+    CommandEntry name;
+    name.path = help.path;
+    name.path.push_back(below.path.back());
+    name.description = below.description;
+    name.commands = NamesBelow(below, name);
+    names.push_back(std::move(name));
   }
+  return names;
 }
 
 }  // namespace
@@ -74,10 +78,18 @@ CommandEntry ReadCommands(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (!command->get_group().empty()) entry.commands.push_back(ReadCommands(*command));
   }
-  for (CommandEntry& command : entry.commands) {
-    if (command.path == std::vector<std::string>{"help"}) OfferCommands(entry, &command);
-  }
   return entry;
+}
+
+CommandEntry WithHelpOfCommands(CommandEntry root) {
+  const CommandEntry commands = root;
+  for (CommandEntry& command : root.commands) {
+    if (command.path != std::vector<std::string>{"help"}) continue;
+    std::erase_if(command.options,
+                  [](const OptionEntry& option) { return option.is_positional(); });
+    command.commands = NamesBelow(commands, command);
+  }
+  return root;
 }
 
 std::vector<const CommandEntry*> AllCommands(const CommandEntry& command) {

@@ -37,6 +37,8 @@ struct CommandEntry {
 
 // Everything that people are shown of `app`: what completion and manual pages are made of.
 CommandEntry ReadCommands(const CLI::App& app);
+// `root` as a shell completes it: behind `help` are the names of commands, one below the other.
+CommandEntry WithHelpOfCommands(CommandEntry root);
 // The command and all below it, the command first.
 std::vector<const CommandEntry*> AllCommands(const CommandEntry& command);
 

@@ -27,7 +27,7 @@ void AddCompletionCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->required();
   command->callback([&app, shell, exit_code] {
-    const CommandEntry root = ReadCommands(app);
+    const CommandEntry root = WithHelpOfCommands(ReadCommands(app));
     std::cout << (*shell == "bash"  ? BashCompletion(root)
                   : *shell == "zsh" ? ZshCompletion(root)
                                     : FishCompletion(root));
