@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -17,6 +19,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "models/data/documents/jinja/list_filters.h"
+#include "models/data/documents/jinja/text_methods.h"
+#include "models/data/documents/jinja/values.h"
 #include "models/spec/json.h"
 #include "models/spec/json_text.h"
 #include "models/tokens/text/unicode.h"
@@ -24,9 +29,6 @@
 namespace sluice::jinja {
 namespace {
 
-absl::Status Unsupported(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " is not supported"));
-}
 // Whether a value is, or holds, what is no data.
 bool HasNoText(const Value& value) {
   return value.is_binary() ||
@@ -39,228 +41,35 @@ std::string NameOfBinary(const Value& value) {
   if (IsNamespace(value)) return "a namespace";
   return value.get_binary().has_subtype() ? "a tuple" : "a function or a method";
 }
-absl::Status WrongType(absl::string_view what, const Value& value) {
-  const std::string shown = value.is_discarded() ? "undefined"
-                            : value.is_binary()  ? NameOfBinary(value)
-                            : HasNoText(value)   ? "what holds a namespace, a tuple or a function"
-                                                 : ShowJson(value);
-  return absl::InvalidArgumentError(absl::StrCat(what, " cannot take ", shown));
-}
-
-// Python's str.isspace beyond ASCII, in UTF-8.
-constexpr absl::string_view kSpaces[] = {" ",
-                                         "\t",
-                                         "\n",
-                                         "\v",
-                                         "\f",
-                                         "\r",
-                                         "\x1c",
-                                         "\x1d",
-                                         "\x1e",
-                                         "\x1f",
-                                         "\xc2\x85",
-                                         "\xc2\xa0",
-                                         "\xe1\x9a\x80",
-                                         "\xe2\x80\x80",
-                                         "\xe2\x80\x81",
-                                         "\xe2\x80\x82",
-                                         "\xe2\x80\x83",
-                                         "\xe2\x80\x84",
-                                         "\xe2\x80\x85",
-                                         "\xe2\x80\x86",
-                                         "\xe2\x80\x87",
-                                         "\xe2\x80\x88",
-                                         "\xe2\x80\x89",
-                                         "\xe2\x80\x8a",
-                                         "\xe2\x80\xa8",
-                                         "\xe2\x80\xa9",
-                                         "\xe2\x80\xaf",
-                                         "\xe2\x81\x9f",
-                                         "\xe3\x80\x80"};
-
-absl::string_view Strip(absl::string_view text, absl::Span<const absl::string_view> what, bool left,
-                        bool right) {
-  const auto once = [&](bool at_end) {
-    for (const absl::string_view space : what) {
-      if (at_end ? absl::ConsumeSuffix(&text, space) : absl::ConsumePrefix(&text, space)) {
-        return true;
-      }
-    }
-    return false;
-  };
-  while (left && once(false)) {
-  }
-  while (right && once(true)) {
-  }
-  return text;
-}
-
-bool ContinuesCharacter(char byte) { return (byte & 0xC0) == 0x80; }
-
-// One after another, those of more than one byte whole.
-std::vector<absl::string_view> CharactersOf(absl::string_view text) {
-  std::vector<absl::string_view> characters;
-  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    for (++end; end < text.size() && ContinuesCharacter(text[end]);) ++end;
-    characters.push_back(text.substr(begin, end - begin));
-  }
-  return characters;
-}
-
-absl::StatusOr<Value> StripMethod(const std::string& text, const Values& arguments, bool left,
-                                  bool right) {
-  if (arguments.empty() || arguments[0].is_null()) {
-    return Value(std::string(StripSpaces(text, left, right)));
-  }
-  if (!arguments[0].is_string()) return WrongType("strip", arguments[0]);
-  const auto characters = arguments[0].get<std::string>();
-  return Value(std::string(Strip(text, CharactersOf(characters), left, right)));
-}
-
-// "upper", "lower", "capitalize", or "title", where words begin behind a byte that `ends_word`.
-absl::StatusOr<Value> InCase(const std::string& name, const std::string& text,
-                             bool (*ends_word)(unsigned char byte)) {
-  for (const char c : text) {
-    if (absl::ascii_isascii(static_cast<unsigned char>(c))) continue;
-    return Unsupported(absl::StrCat("'", name, "' of a text with characters beyond ASCII"));
-  }
-  if (name == "upper") return Value(absl::AsciiStrToUpper(text));
-  std::string result = absl::AsciiStrToLower(text);
-  if (name == "lower") return Value(result);
-  bool begins = true;
-  for (char& c : result) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (begins) c = absl::ascii_toupper(byte);
-    begins = name == "title" && ends_word(byte);
-  }
-  return Value(result);
-}
-
-// The filter's words end at other places than those of Python's method: "it's" is one.
-bool EndsWordOfFilter(unsigned char byte) {
-  return absl::ascii_isspace(byte) || absl::StrContains("-({[<", static_cast<char>(byte));
-}
-
-absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& text,
-                                   const Values& arguments) {
-  if (name == "strip") return StripMethod(text, arguments, true, true);
-  if (name == "lstrip") return StripMethod(text, arguments, true, false);
-  if (name == "rstrip") return StripMethod(text, arguments, false, true);
-  if (name == "upper" || name == "lower" || name == "capitalize" || name == "title") {
-    return InCase(name, text, [](unsigned char byte) { return !absl::ascii_isalpha(byte); });
-  }
-  for (const Value& argument : arguments) {
-    if (!argument.is_string()) return WrongType(name, argument);
-  }
-  const std::string first = arguments.empty() ? "" : arguments[0].get<std::string>();
-  if (name == "startswith") return Value(absl::StartsWith(text, first));
-  if (name == "endswith") return Value(absl::EndsWith(text, first));
-  if (name == "split" && arguments.size() == 1 && !first.empty()) {
-    return Value(std::vector<std::string>(absl::StrSplit(text, first)));
-  }
-  if (name == "replace" && arguments.size() == 2 && !first.empty()) {
-    return Value(absl::StrReplaceAll(text, {{first, arguments[1].get<std::string>()}}));
-  }
-  return Unsupported(
-      absl::StrCat("the method '", name, "' of a text with ", arguments.size(), " arguments"));
-}
-
 Value PairsOf(const Value& object) {
   Value pairs = Value::array();
   for (const auto& [key, value] : object.items()) pairs.push_back(Value::array({key, value}));
   return pairs;
 }
 
-// Whether an element is one that selectattr asks for.
-absl::StatusOr<bool> Selects(const Value& element, const Values& arguments) {
-  const absl::StatusOr<const Value*> attribute = Item(element, arguments[0]);
-  if (!attribute.ok()) return attribute.status();
-  if (arguments.size() == 1) return IsTrue(**attribute);
-  if (!arguments[1].is_string()) return WrongType("the name of a test", arguments[1]);
-  return Test(arguments[1].get<std::string>(), **attribute,
-              Values(arguments.begin() + 2, arguments.end()));
-}
-
-absl::StatusOr<Value> SelectAttribute(bool keep, const Value& list, const Values& arguments) {
-  if (!list.is_array() || arguments.empty()) return WrongType("selectattr", list);
-  Value kept = Value::array();
-  for (const Value& element : list) {
-    absl::StatusOr<bool> selects = Selects(element, arguments);
-    if (!selects.ok()) return selects.status();
-    if (*selects == keep) kept.push_back(element);
-  }
-  return kept;
-}
-
-// Those of Jinja2; the other methods of a text are no filters.
-absl::StatusOr<Value> TextFilter(const std::string& name, const std::string& text,
-                                 const Values& arguments) {
-  if (name == "trim") return StringMethod("strip", text, arguments);
-  if (name == "title") return InCase(name, text, EndsWordOfFilter);
-  if (name == "upper" || name == "lower" || name == "capitalize" || name == "replace") {
-    return StringMethod(name, text, arguments);
-  }
-  return Unsupported(absl::StrCat("the filter '", name, "' of a text"));
-}
-
-absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
-                                 const Values& arguments) {
-  if (name == "selectattr") return SelectAttribute(true, list, arguments);
-  if (name == "rejectattr") return SelectAttribute(false, list, arguments);
-  if (name == "list") return list;
-  if (name == "first") return list.empty() ? Undefined() : list.front();
-  if (name == "last") return list.empty() ? Undefined() : list.back();
-  if (name == "reverse") return Value(Value::array_t(list.rbegin(), list.rend()));
-  if (name == "join") {
-    if (absl::Status status = CheckHasText("the filter 'join'", list); !status.ok()) return status;
-    const std::string between = arguments.empty() ? "" : TextOf(arguments[0]);
-    return Value(absl::StrJoin(list, between, [](std::string* text, const Value& element) {
-      absl::StrAppend(text, TextOf(element));
-    }));
-  }
-  return Unsupported(absl::StrCat("the filter '", name, "' of a list"));
-}
-
-int64_t LengthOf(const Value& value) {
-  if (!value.is_string()) return static_cast<int64_t>(value.size());
-  const auto& text = value.get_ref<const std::string&>();  // in characters
-  return std::count_if(text.begin(), text.end(), [](char c) { return !ContinuesCharacter(c); });
-}
-
-bool IsNumber(const Value& value) { return value.is_number() || value.is_boolean(); }
-// A boolean is a number in Python: true is 1.
-Value NumberOf(const Value& value) {
-  return value.is_boolean() ? Value(value.get<bool>() ? 1 : 0) : value;
-}
-
-bool IsEqual(const Value& left, const Value& right) {
-  if (left.is_discarded() || right.is_discarded()) {
-    return left.is_discarded() && right.is_discarded();
-  }
-  if (IsNumber(left) && IsNumber(right)) return NumberOf(left) == NumberOf(right);
-  if (left.is_array() && right.is_array()) {
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(), IsEqual);
-  }
-  if (!left.is_object() || !right.is_object()) return left == right;
-  if (left.size() != right.size()) return false;
-  for (const auto& [key, value] : left.items()) {  // in any order
-    const auto other = right.find(key);
-    if (other == right.end() || !IsEqual(value, *other)) return false;
-  }
-  return true;
-}
-
 absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t right) {
   int64_t result = 0;
   const bool overflows = (op == "+" && __builtin_add_overflow(left, right, &result)) ||
                          (op == "-" && __builtin_sub_overflow(left, right, &result)) ||
-                         (op == "*" && __builtin_mul_overflow(left, right, &result));
+                         (op == "*" && __builtin_mul_overflow(left, right, &result)) ||
+                         (right == -1 && __builtin_sub_overflow(int64_t{0}, left, &result));
   if (overflows) return Unsupported(absl::StrCat("a number of more than 64 bits (of '", op, "')"));
   if (op == "+" || op == "-" || op == "*") return Value(result);
-  if (right <= 0 || left < 0) return Unsupported(absl::StrCat("'", op, "' of these numbers"));
-  if (op == "//") return Value(left / right);
-  if (op == "%") return Value(left % right);
+  if (right == 0) return Unsupported(absl::StrCat("'", op, "' by 0"));
+  // As Python's, which round down: what is left has the sign of `right`.
+  const int64_t left_over = left % right;
+  const bool rounds_down = left_over != 0 && (left_over < 0) != (right < 0);
+  if (op == "//") return Value(left / right - (rounds_down ? 1 : 0));
+  if (op == "%") return Value(left_over + (rounds_down ? right : 0));
   return Unsupported(absl::StrCat("'", op, "'"));
+}
+
+absl::StatusOr<Value> Arithmetic(const std::string& op, double left, double right) {
+  if (op == "+") return Value(left + right);
+  if (op == "-") return Value(left - right);
+  if (op == "*") return Value(left * right);
+  if (op == "/" && right != 0) return Value(left / right);
+  return Unsupported(absl::StrCat("'", op, "' of these numbers"));
 }
 
 // As Python's repr writes a number that is not whole: 0.5, 100000.0, 1e-05, 1e+16.
@@ -278,25 +87,42 @@ std::string FloatText(double value) {
   return absl::StrContains(result, '.') ? result : result + ".0";
 }
 
-// As Python's json.dumps(value, ensure_ascii=False, indent=indent); -1: no indent. What is not
-// defined is no JSON, nor is what it stands in.
-absl::Status AppendJson(const Value& value, int64_t indent, int64_t depth, std::string* out) {
+// How json.dumps of Python writes: what it is given by these names.
+struct JsonStyle {
+  bool ensure_ascii = false;
+  int64_t indent = -1;  // none
+  std::string between = ", ";
+  std::string behind_key = ": ";
+  bool sort_keys = false;
+};
+
+std::string JsonText(const Value& value, const JsonStyle& style) {
+  if (value.is_number_float()) return FloatText(value.get<double>());
+  return style.ensure_ascii ? value.dump(-1, ' ', true, Value::error_handler_t::replace)
+                            : sluice::JsonText(value);
+}
+
+// What is not defined is no JSON, nor is what it stands in.
+absl::Status AppendJson(const Value& value, const JsonStyle& style, int64_t depth,
+                        std::string* out) {
   if (value.is_discarded() || value.is_binary()) return WrongType("the filter 'tojson'", value);
   if (!value.is_structured() || value.empty()) {
-    absl::StrAppend(out,
-                    value.is_number_float() ? FloatText(value.get<double>()) : JsonText(value));
+    absl::StrAppend(out, JsonText(value, style));
     return absl::OkStatus();
   }
   const auto begin_line = [&](int64_t level) {
-    if (indent >= 0) absl::StrAppend(out, "\n", std::string(level * indent, ' '));
+    if (style.indent >= 0) absl::StrAppend(out, "\n", std::string(level * style.indent, ' '));
   };
+  std::vector<std::pair<std::string, const Value*>> elements;
+  for (const auto& [key, element] : value.items()) elements.emplace_back(key, &element);
+  if (value.is_object() && style.sort_keys) std::sort(elements.begin(), elements.end());
   out->push_back(value.is_object() ? '{' : '[');
   bool first = true;
-  for (const auto& [key, element] : value.items()) {
-    if (!std::exchange(first, false)) absl::StrAppend(out, indent >= 0 ? "," : ", ");
+  for (const auto& [key, element] : elements) {
+    if (!std::exchange(first, false)) absl::StrAppend(out, style.between);
     begin_line(depth + 1);
-    if (value.is_object()) absl::StrAppend(out, JsonText(Value(key)), ": ");
-    absl::Status status = AppendJson(element, indent, depth + 1, out);
+    if (value.is_object()) absl::StrAppend(out, JsonText(Value(key), style), style.behind_key);
+    absl::Status status = AppendJson(*element, style, depth + 1, out);
     if (!status.ok()) return status;
   }
   begin_line(depth);
@@ -304,18 +130,49 @@ absl::Status AppendJson(const Value& value, int64_t indent, int64_t depth, std::
   return absl::OkStatus();
 }
 
-// The filter of transformers, which differs from Jinja2's.
+// The filter of transformers, which differs from Jinja2's: its arguments are those of a JsonStyle,
+// with `separators` for the two texts.
 absl::StatusOr<Value> ToJson(const Value& value, const Values& arguments) {
   constexpr int64_t kWidest = 16;
-  const bool indents = !arguments.empty() && !arguments[0].is_null();
-  if (indents && (!arguments[0].is_number_integer() || arguments[0].get<int64_t>() < 0 ||
-                  arguments[0].get<int64_t>() > kWidest)) {
-    return WrongType("the indent of 'tojson'", arguments[0]);
+  JsonStyle style;
+  style.ensure_ascii = IsGiven(arguments, 0) && IsTrue(arguments[0]);
+  style.sort_keys = IsGiven(arguments, 3) && IsTrue(arguments[3]);
+  if (IsGiven(arguments, 1) && !arguments[1].is_null()) {
+    if (!arguments[1].is_number_integer() || arguments[1].get<int64_t>() < 0 ||
+        arguments[1].get<int64_t>() > kWidest) {
+      return WrongType("the indent of 'tojson'", arguments[1]);
+    }
+    style.indent = arguments[1].get<int64_t>();
+    style.between = ",";
+  }
+  if (IsGiven(arguments, 2) && !arguments[2].is_null()) {
+    const Value& separators = arguments[2];
+    if (!separators.is_array() || separators.size() != 2 || !separators[0].is_string() ||
+        !separators[1].is_string()) {
+      return WrongType("the separators of 'tojson'", separators);
+    }
+    style.between = separators[0].get<std::string>();
+    style.behind_key = separators[1].get<std::string>();
   }
   std::string text;
-  absl::Status status = AppendJson(value, indents ? arguments[0].get<int64_t>() : -1, 0, &text);
+  absl::Status status = AppendJson(value, style, 0, &text);
   if (!status.ok()) return status;
   return Value(std::move(text));
+}
+
+absl::StatusOr<Value> NumberFilter(const std::string& name, const Value& number) {
+  constexpr double kMost = 9e18;  // beyond it no int64_t has the number
+  const bool is_whole = number.is_number_integer();
+  if (name == "abs") {
+    return is_whole ? Binary(number < 0 ? "-" : "+", 0, number)
+                    : Value(std::abs(number.get<double>()));
+  }
+  if (name == "float") return Value(number.get<double>());
+  if (name == "int" && is_whole) return number;
+  if (name == "int" && std::abs(number.get<double>()) < kMost) {
+    return Value(static_cast<int64_t>(number.get<double>()));
+  }
+  return Unsupported(absl::StrCat("the filter '", name, "' of a number"));
 }
 
 // As Python's repr writes a text, which need not be UTF-8 in a template.
@@ -380,6 +237,32 @@ std::string SliceOfText(absl::string_view text, int64_t first, int64_t last, int
   return result;
 }
 
+// The one of the two that an order of numbers, or of texts beside a text, has no place for.
+const Value& NotCompared(const Value& left, const Value& right) {
+  return IsNumber(left) || (left.is_string() && !right.is_string()) ? right : left;
+}
+
+const absl::flat_hash_map<absl::string_view, const char*>& OperatorOfTests() {
+  static const auto* const operators =
+      new absl::flat_hash_map<absl::string_view, const char*>({{"eq", "=="},
+                                                               {"equalto", "=="},
+                                                               {"==", "=="},
+                                                               {"ne", "!="},
+                                                               {"!=", "!="},
+                                                               {"lt", "<"},
+                                                               {"lessthan", "<"},
+                                                               {"<", "<"},
+                                                               {"le", "<="},
+                                                               {"<=", "<="},
+                                                               {"gt", ">"},
+                                                               {"ge", ">="},
+                                                               {">", ">"},
+                                                               {"greaterthan", ">"},
+                                                               {">=", ">="},
+                                                               {"in", "in"}});
+  return *operators;
+}
+
 // None for a number that is not above 0.
 absl::StatusOr<Value> Repeated(const std::string& text, int64_t times) {
   constexpr int64_t kMost = 16 << 20;  // bytes, which are checked before they are made
@@ -394,6 +277,63 @@ absl::StatusOr<Value> Repeated(const std::string& text, int64_t times) {
 
 }  // namespace
 
+absl::Status Unsupported(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " is not supported"));
+}
+
+absl::Status WrongType(absl::string_view what, const Value& value) {
+  const std::string shown = value.is_discarded() ? "undefined"
+                            : value.is_binary()  ? NameOfBinary(value)
+                            : HasNoText(value)   ? "what holds a namespace, a tuple or a function"
+                                                 : ShowJson(value);
+  return absl::InvalidArgumentError(absl::StrCat(what, " cannot take ", shown));
+}
+
+std::vector<absl::string_view> CharactersOf(absl::string_view text) {
+  std::vector<absl::string_view> characters;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    for (++end; end < text.size() && ContinuesCharacter(text[end]);) ++end;
+    characters.push_back(text.substr(begin, end - begin));
+  }
+  return characters;
+}
+
+int64_t LengthOf(const Value& value) {
+  if (!value.is_string()) return static_cast<int64_t>(value.size());
+  const auto& text = value.get_ref<const std::string&>();  // in characters
+  return std::count_if(text.begin(), text.end(), [](char c) { return !ContinuesCharacter(c); });
+}
+
+bool IsNumber(const Value& value) { return value.is_number() || value.is_boolean(); }
+Value NumberOf(const Value& value) {
+  return value.is_boolean() ? Value(value.get<bool>() ? 1 : 0) : value;
+}
+
+bool IsEqual(const Value& left, const Value& right) {
+  if (left.is_discarded() || right.is_discarded()) {
+    return left.is_discarded() && right.is_discarded();
+  }
+  if (IsNumber(left) && IsNumber(right)) return NumberOf(left) == NumberOf(right);
+  if (left.is_array() && right.is_array()) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), IsEqual);
+  }
+  if (!left.is_object() || !right.is_object()) return left == right;
+  if (left.size() != right.size()) return false;
+  for (const auto& [key, value] : left.items()) {  // in any order
+    const auto other = right.find(key);
+    if (other == right.end() || !IsEqual(value, *other)) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> IsBefore(const Value& left, const Value& right) {
+  if (IsNumber(left) && IsNumber(right)) return NumberOf(left) < NumberOf(right);
+  if (left.is_string() && right.is_string()) {
+    return left.get_ref<const std::string&>() < right.get_ref<const std::string&>();
+  }
+  return WrongType("an order of values", NotCompared(left, right));
+}
+
 const Value& NoValue() {
   static const Value* const none = new Value(Value::value_t::discarded);
   return *none;
@@ -406,10 +346,6 @@ const Value& AFunction() {
 
 absl::Status CheckHasText(absl::string_view what, const Value& value) {
   return HasNoText(value) ? WrongType(what, value) : absl::OkStatus();
-}
-
-absl::string_view StripSpaces(absl::string_view text, bool left, bool right) {
-  return Strip(text, kSpaces, left, right);
 }
 
 bool IsTrue(const Value& value) {
@@ -427,14 +363,15 @@ std::string TextOf(const Value& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return FloatText(value.get<double>());
   if (value.is_binary()) return "<Namespace>";
-  return value.is_structured() ? ReprOf(value) : JsonText(value);
+  return value.is_structured() ? ReprOf(value) : sluice::JsonText(value);
 }
 
 absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments) {
   if (name == "default" || name == "d") {
-    const bool also_false = arguments.size() > 1 && IsTrue(arguments[1]);
+    const bool also_false = IsGiven(arguments, 1) && IsTrue(arguments[1]);
     const bool keeps = !value.is_discarded() && (!also_false || IsTrue(value));
-    return keeps || arguments.empty() ? value : arguments[0];
+    if (keeps) return value;
+    return IsGiven(arguments, 0) ? arguments[0] : Value("");
   }
   if (value.is_binary()) return WrongType(absl::StrCat("the filter '", name, "'"), value);
   if (name == "string" || name == "trim") {
@@ -450,9 +387,16 @@ absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const 
   }
   if (name == "tojson") return ToJson(value, arguments);
   if (name == "items" && value.is_object()) return PairsOf(value);
+  if (name == "dictsort" && value.is_object()) return SortPairs(PairsOf(value), arguments);
   if (value.is_string()) return TextFilter(name, value.get<std::string>(), arguments);
   if (value.is_array()) return ListFilter(name, value, arguments);
   if (name == "trim") return TextFilter(name, TextOf(value), arguments);
+  if (value.is_object()) {  // of its keys
+    Value keys = Value::array();
+    for (const auto& [key, element] : value.items()) keys.push_back(key);
+    return ListFilter(name, keys, arguments);
+  }
+  if (IsNumber(value)) return NumberFilter(name, NumberOf(value));
   return Unsupported(absl::StrCat("the filter '", name, "' here"));
 }
 
@@ -472,15 +416,44 @@ absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Val
   if (name == "false") return value.is_boolean() && !value.get<bool>();
   if (name == "odd" && value.is_number_integer()) return value.get<int64_t>() % 2 != 0;
   if (name == "even" && value.is_number_integer()) return value.get<int64_t>() % 2 == 0;
-  if ((name == "equalto" || name == "eq") && arguments.size() == 1) {
-    return IsEqual(value, arguments[0]);
+  if (name == "float") return value.is_number_float();
+  if ((name == "lower" || name == "upper") && value.is_string()) {
+    const absl::StatusOr<Value> holds =
+        StringMethod(absl::StrCat("is", name), value.get<std::string>(), {});
+    if (!holds.ok()) return holds.status();
+    return holds->get<bool>();
+  }
+  if (arguments.size() == 1) {
+    const auto operation = OperatorOfTests().find(name);
+    if (operation != OperatorOfTests().end()) {
+      const absl::StatusOr<Value> holds = Binary(operation->second, value, arguments[0]);
+      if (!holds.ok()) return holds.status();
+      return holds->get<bool>();
+    }
+    if (name == "divisibleby") {
+      const absl::StatusOr<Value> left_over = Binary("%", value, arguments[0]);
+      if (!left_over.ok()) return left_over.status();
+      return IsEqual(*left_over, 0);
+    }
+    const Value& other = arguments[0];
+    // Of these there is one each; whether two others are the same is not known here.
+    if (name == "sameas" && (other.is_null() || other.is_boolean())) return value == other;
   }
   return Unsupported(absl::StrCat("the test '", name, "'"));
 }
 
 absl::StatusOr<Value> Method(const std::string& name, const Value& value, const Values& arguments) {
   if (value.is_string()) return StringMethod(name, value.get<std::string>(), arguments);
-  if (value.is_object() && name == "items") return PairsOf(value);
+  if (value.is_object() && arguments.empty()) {
+    if (name == "items") return PairsOf(value);
+    if (name == "copy") return value;
+    if (name == "keys") return Filter("list", value, {});
+    if (name == "values") return Value(Values(value.begin(), value.end()));
+  }
+  // Of a loop, whose `loop` is such a dictionary.
+  if (value.is_object() && name == "cycle" && value.contains("revindex0") && !arguments.empty()) {
+    return arguments[value["index0"].get<size_t>() % arguments.size()];
+  }
   if (value.is_object() && name == "get" && !arguments.empty() && arguments[0].is_string()) {
     const auto field = value.find(arguments[0].get<std::string>());
     if (field != value.end()) return *field;
@@ -515,17 +488,19 @@ absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Val
     }
     return WrongType("'in'", right);
   }
+  if (op == "<" || op == ">" || op == "<=" || op == ">=") {
+    const bool swaps = op == ">" || op == "<=";
+    const absl::StatusOr<bool> before = swaps ? IsBefore(right, left) : IsBefore(left, right);
+    if (!before.ok()) return WrongType(absl::StrCat("'", op, "'"), NotCompared(left, right));
+    return Value(*before == (op.size() == 1));
+  }
   if (IsNumber(left) && IsNumber(right)) {
     const Value a = NumberOf(left);
     const Value b = NumberOf(right);
-    if (op == "<") return Value(a < b);
-    if (op == ">") return Value(a > b);
-    if (op == "<=") return Value(a <= b);
-    if (op == ">=") return Value(a >= b);
-    if (!a.is_number_integer() || !b.is_number_integer()) {
-      return WrongType(absl::StrCat("'", op, "'"), a.is_number_integer() ? b : a);
+    if (op != "/" && a.is_number_integer() && b.is_number_integer()) {
+      return Arithmetic(op, a.get<int64_t>(), b.get<int64_t>());
     }
-    return Arithmetic(op, a.get<int64_t>(), b.get<int64_t>());
+    return Arithmetic(op, a.get<double>(), b.get<double>());
   }
   if (op == "+" && left.is_string() && right.is_string()) {
     return Value(left.get<std::string>() + right.get<std::string>());
@@ -557,7 +532,9 @@ absl::StatusOr<const Value*> Item(const Value& value, const Value& index) {
         index.get<int64_t>() < 0 ? index.get<int64_t>() + size : index.get<int64_t>();
     return at < 0 || at >= size ? &NoValue() : &value[static_cast<size_t>(at)];
   }
-  if (value.is_string() && index.is_number_integer()) return Unsupported("an index of a text");
+  if (value.is_string() && index.is_number_integer()) {
+    return Unsupported("an index of a text, as text[0]; write a slice, as text[:1] or text[-1:],");
+  }
   return &NoValue();
 }
 

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -23,10 +26,34 @@ struct Arguments {
   std::vector<std::pair<std::string, Expression>> named;
 };
 
-absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Environment& env) {
+// Where named arguments of filters and methods stand among the others. The first of `map` is a
+// filter, which no name has.
+size_t PlaceOfArgument(const std::string& of, const std::string& name) {
+  static const auto* const parameters = new std::map<std::string, std::vector<std::string>>(
+      {{"default", {"default_value", "boolean"}},
+       {"d", {"default_value", "boolean"}},
+       {"dictsort", {"case_sensitive", "by", "reverse"}},
+       {"float", {"default"}},
+       {"indent", {"width", "first", "blank"}},
+       {"int", {"default", "base"}},
+       {"join", {"d", "attribute"}},
+       {"map", {"", "attribute", "default"}},
+       {"rsplit", {"sep", "maxsplit"}},
+       {"sort", {"reverse", "case_sensitive", "attribute"}},
+       {"split", {"sep", "maxsplit"}},
+       {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}},
+       {"trim", {"chars"}}});
+  const auto known = parameters->find(of);
+  if (known == parameters->end()) return std::string::npos;
+  const auto at = std::find(known->second.begin(), known->second.end(), name);
+  return at == known->second.end() ? std::string::npos : at - known->second.begin();
+}
+
+absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Environment& env,
+                                bool takes_tuples = false) {
   Values values;
   for (const Expression& expression : expressions) {
-    absl::StatusOr<Value> value = expression(env);
+    absl::StatusOr<Value> value = takes_tuples ? expression.Elements(env) : expression(env);
     if (!value.ok()) return value.status();
     values.push_back(*std::move(value));
   }
@@ -140,6 +167,11 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
   }
   absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
   if (!values.ok()) return values.status();
+  if (!arguments.named.empty() && name != "namespace") {
+    return absl::InvalidArgumentError(absl::StrCat("the argument '", arguments.named.front().first,
+                                                   "' of the function '", name,
+                                                   "' is not supported"));
+  }
   if (name == "raise_exception") {
     return absl::InvalidArgumentError(absl::StrCat("the template refuses this conversation: ",
                                                    values->empty() ? "" : TextOf(values->front())));
@@ -347,47 +379,62 @@ class ExpressionParser {
     return value;
   }
 
-  // Its one argument here. The first without a name would be another one.
-  void TakeIndent(Arguments* arguments) {
-    if (!arguments->positional.empty()) {
-      reader_.Fail("the filter 'tojson' with arguments that have no name is not supported");
-    } else if (arguments->named.size() == 1 && arguments->named.front().first == "indent") {
-      arguments->positional.push_back(arguments->named.front().second);
-      arguments->named.clear();
+  // Moves the arguments with names among those without, where nothing stands for what is left out.
+  void PlaceNamed(const std::string& of, absl::string_view kind, Arguments* arguments) {
+    for (const auto& [name, expression] : arguments->named) {
+      const size_t at = PlaceOfArgument(of, name);
+      const bool is_free = at >= arguments->positional.size() || !arguments->positional[at];
+      if (at == std::string::npos || !is_free) {
+        reader_.Fail(absl::StrCat("the argument '", name, "' of the ", kind, " '", of,
+                                  "' is not supported"));
+        return;
+      }
+      if (at >= arguments->positional.size()) arguments->positional.resize(at + 1);
+      arguments->positional[at] = expression;
+    }
+    for (Expression& argument : arguments->positional) {
+      if (!argument) argument = [](Environment&) { return Undefined(); };
     }
   }
 
   Expression Filtered(const Expression& value) {
     const std::string name = reader_.ExpectName();
     Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
-    if (name == "tojson") TakeIndent(&arguments);
-    if (!arguments.named.empty()) {
-      reader_.Fail(absl::StrCat("the argument '", arguments.named.front().first,
-                                "' of the filter '", name, "' is not supported"));
+    if (name == "tojson" && !arguments.positional.empty()) {
+      reader_.Fail("the filter 'tojson' with arguments that have no name is not supported");
     }
+    PlaceNamed(name, "filter", &arguments);
     const Expression result = Use(Filter, name, value, arguments);
     // Of an iterator without a length, whose elements Jinja2 reads into a list for that.
     const bool makes_list =
         name == "reverse" && value.iterator() != nullptr && !value.iterator()->has_length;
-    if (name == "selectattr" || name == "rejectattr" || (name == "reverse" && !makes_list) ||
-        name == "items") {
-      return Expression::OfIterator(
-          result, {.name = absl::StrCat("the filter '", name, "'"), .has_pairs = name == "items"});
+    const bool has_pairs = name == "items" || name == "dictsort";
+    if (Selects(name) || name == "map" || name == "unique" || has_pairs ||
+        (name == "reverse" && !makes_list)) {
+      return Expression::OfIterator(result, {.name = absl::StrCat("the filter '", name, "'"),
+                                             .has_length = name == "dictsort",
+                                             .has_pairs = has_pairs});
     }
     return result.Safe(name == "safe" || (value.is_safe() && KeepsSafe(name)));
   }
 
+  static bool Selects(const std::string& filter) {
+    return filter == "select" || filter == "reject" || filter == "selectattr" ||
+           filter == "rejectattr";
+  }
+
   static bool KeepsSafe(const std::string& filter) {
     return filter != "tojson" && filter != "length" && filter != "count" && filter != "list" &&
-           filter != "join" && filter != "replace";
+           filter != "join" && filter != "replace" && filter != "int" && filter != "float";
   }
 
   // Whether a filter takes the elements of an iterator as it does those of a list.
   static bool TakesIterator(const std::string& filter, const Iterator& iterator) {
     if (filter == "list" || filter == "first") return true;
     if (filter == "length" || filter == "count" || filter == "last") return iterator.has_length;
-    return !iterator.has_pairs && (filter == "join" || filter == "reverse" ||
-                                   filter == "selectattr" || filter == "rejectattr");
+    return !iterator.has_pairs && (filter == "join" || filter == "reverse" || filter == "map" ||
+                                   filter == "unique" || filter == "sort" || filter == "sum" ||
+                                   filter == "min" || filter == "max" || Selects(filter));
   }
 
   static absl::StatusOr<Value> ElementsOf(const Expression& value, Environment& env) {
@@ -403,28 +450,38 @@ class ExpressionParser {
                         const Arguments& arguments) {
     const bool takes_elements =
         use == Filter && value.iterator() != nullptr && TakesIterator(name, *value.iterator());
-    return
-        [use, name, value, arguments, takes_elements](Environment& env) -> absl::StatusOr<Value> {
-          const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
-          if (!values.ok()) return values.status();
-          if (takes_elements) {
-            const absl::StatusOr<Value> elements = ElementsOf(value, env);
-            if (!elements.ok()) return elements.status();
-            return Charged(use(name, *elements, *values), env);
-          }
-          Value made;
-          const absl::StatusOr<const Value*> of = value.In(env, &made);
-          if (!of.ok()) return of.status();
-          const Value& used = ListOfTuple(**of, env);
-          if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
-          return Charged(use(name, used, *values), env);
-        };
+    // Which look only at the elements of what they are given.
+    const bool takes_tuples = use == Filter
+                                  ? name == "tojson"
+                                  : name == "startswith" || name == "endswith" || name == "join";
+    return [use, name, value, arguments, takes_elements,
+            takes_tuples](Environment& env) -> absl::StatusOr<Value> {
+      const absl::StatusOr<Values> values = Evaluate(arguments.positional, env, takes_tuples);
+      if (!values.ok()) return values.status();
+      if (takes_elements) {
+        const absl::StatusOr<Value> elements = ElementsOf(value, env);
+        if (!elements.ok()) return elements.status();
+        return Charged(use(name, *elements, *values), env);
+      }
+      Value made;
+      const absl::StatusOr<const Value*> of = value.In(env, &made);
+      if (!of.ok()) return of.status();
+      const Value& used = ListOfTuple(**of, env);
+      if (absl::Status status = ChargeUse(name, used, env); !status.ok()) return status;
+      return Charged(use(name, used, *values), env);
+    };
   }
 
   Expression Tested(const Expression& value) {
     const bool negated = reader_.TakeName("not");
     const std::string name = reader_.ExpectName();
-    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    Arguments arguments;
+    if (reader_.TakeOperator("(")) {
+      arguments = TakeArguments();
+    } else if (TakesArgument()) {  // as `is divisibleby 3`
+      arguments.positional.push_back(Postfix(Primary()));
+    }
+    PlaceNamed(name, "test", &arguments);
     return [name, value, arguments, negated](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
@@ -435,6 +492,15 @@ class ExpressionParser {
       if (!holds.ok()) return holds.status();
       return Value(*holds != negated);
     };
+  }
+
+  // Whether what stands behind the name of a test is its argument.
+  bool TakesArgument() const {
+    if (reader_.Is(TokenKind::kString) || reader_.Is(TokenKind::kNumber)) return true;
+    if (reader_.Is(TokenKind::kOperator, "[") || reader_.Is(TokenKind::kOperator, "{")) return true;
+    const std::string& word = reader_.Peek().text;
+    return reader_.Is(TokenKind::kName) && word != "and" && word != "or" && word != "not" &&
+           word != "if" && word != "else" && word != "in" && word != "is";
   }
 
   // Behind the opening bracket.
@@ -477,10 +543,15 @@ class ExpressionParser {
     if (name == "replace" && value.is_safe()) {
       reader_.Fail("the method 'replace' of what the filter 'safe' gives is not supported");
     }
-    const Expression result = Use(Method, name, value, TakeArguments());
-    if (name != "items") return result.Safe(value.is_safe());
-    return Expression::OfIterator(
-        result, {.name = "the method 'items'", .has_length = true, .has_pairs = true});
+    Arguments arguments = TakeArguments();
+    PlaceNamed(name, "method", &arguments);
+    const Expression result = Use(Method, name, value, arguments);
+    if (name != "items" && name != "keys" && name != "values") {
+      return result.Safe(value.is_safe());
+    }
+    return Expression::OfIterator(result, {.name = absl::StrCat("the method '", name, "'"),
+                                           .has_length = true,
+                                           .has_pairs = name == "items"});
   }
 
   // value.index, where it is an attribute, or value[index]. A namespace has no methods.
@@ -561,6 +632,7 @@ class ExpressionParser {
     if (token.kind == TokenKind::kName) return Named(token.text);
     if (token.kind == TokenKind::kOperator && token.text == "(") {
       Expression value = Inner();
+      if (reader_.TakeOperator(",")) return Tuple(value);
       reader_.Expect(TokenKind::kOperator, ")");
       return value;
     }
@@ -571,11 +643,19 @@ class ExpressionParser {
   }
 
   Expression Number(const std::string& text) {
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(text, &number)) {
-      reader_.Fail(absl::StrCat("expected a whole number, found ", text));
+    Value number;
+    int64_t whole = 0;
+    double fraction = 0;
+    const bool is_whole = text.find_first_not_of("0123456789") == std::string::npos;
+    if (is_whole && absl::SimpleAtoi(text, &whole)) {
+      number = whole;
+    } else if (text.find('.') != std::string::npos && absl::SimpleAtod(text, &fraction)) {
+      number = fraction;
+    } else {
+      reader_.Fail(
+          absl::StrCat("expected a whole number of at most 64 bits, or one as 0.5, found ", text));
     }
-    return [number](Environment&) { return Value(number); };
+    return [number](Environment&) { return number; };
   }
 
   Expression Named(const std::string& name) {
@@ -588,6 +668,15 @@ class ExpressionParser {
       return Expression::OfIterator(call,
                                     {.name = "range", .has_length = true, .has_places = true});
     }
+    if (name == "self") reader_.Fail("'self' is not supported");
+    if (name == "loop" && !reader_.Is(TokenKind::kOperator, ".") &&
+        !reader_.Is(TokenKind::kOperator, "[") && !reader_.Is(TokenKind::kEndStatement) &&
+        !reader_.Is(TokenKind::kName)) {
+      return [](Environment& env) -> absl::StatusOr<Value> {
+        if (!Lookup("loop", env).is_object()) return Value(Lookup("loop", env));
+        return absl::InvalidArgumentError("'loop' without one of its fields is not supported");
+      };
+    }
     if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
     if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
     if (name == "none" || name == "None") return [](Environment&) { return Value(); };
@@ -599,11 +688,18 @@ class ExpressionParser {
     return named.Safe(reader_.IsSafe(name));
   }
 
-  Expression List() {
-    std::vector<Expression> elements;
-    while (reader_.ok() && !reader_.TakeOperator("]")) {
+  // Behind the first comma.
+  Expression Tuple(const Expression& first) {
+    return Expression::OfIterator(ListUpTo(")", {first}),
+                                  {.name = "a tuple", .has_length = true, .has_places = true});
+  }
+
+  Expression List() { return ListUpTo("]", {}); }
+
+  Expression ListUpTo(absl::string_view close, std::vector<Expression> elements) {
+    while (reader_.ok() && !reader_.TakeOperator(close)) {
       elements.push_back(Inner());
-      if (!reader_.Is(TokenKind::kOperator, "]")) reader_.Expect(TokenKind::kOperator, ",");
+      if (!reader_.Is(TokenKind::kOperator, close)) reader_.Expect(TokenKind::kOperator, ",");
     }
     return [elements](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Values> values = Evaluate(elements, env);

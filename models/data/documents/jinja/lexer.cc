@@ -110,9 +110,13 @@ class Lexer {
   absl::Status TakeToken(absl::string_view rest) {
     if (rest[0] == '\'' || rest[0] == '"') return TakeString(rest);
     if (IsNameCharacter(rest[0])) {
-      const auto end = std::find_if_not(rest.begin(), rest.end(), IsNameCharacter);
+      const bool is_place = !tokens_.empty() && tokens_.back().text == ".";
+      const auto* end = std::find_if_not(rest.begin(), rest.end(), IsNameCharacter);
+      const bool number = absl::ascii_isdigit(static_cast<unsigned char>(rest[0]));
+      const bool has_fraction = number && !is_place && rest.end() - end > 1 && *end == '.' &&
+                                absl::ascii_isdigit(static_cast<unsigned char>(end[1]));
+      if (has_fraction) end = std::find_if_not(end + 1, rest.end(), IsNameCharacter);
       const std::string word(rest.begin(), end);
-      const bool number = absl::ascii_isdigit(static_cast<unsigned char>(word[0]));
       Add(number ? TokenKind::kNumber : TokenKind::kName, word);
       Advance(at_ + word.size());
       return absl::OkStatus();

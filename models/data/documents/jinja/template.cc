@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/data/documents/jinja/parser.h"
+#include "models/data/documents/jinja/values.h"
 
 namespace sluice::jinja {
 namespace {
@@ -81,6 +82,10 @@ absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
     for (const auto& [key, value] : list->items()) elements.emplace_back(key);
   } else if (list->is_array()) {
     elements.assign(list->begin(), list->end());
+  } else if (list->is_string()) {
+    for (const absl::string_view character : CharactersOf(list->get_ref<const std::string&>())) {
+      elements.emplace_back(std::string(character));
+    }
   } else if (!list->is_discarded()) {
     return absl::InvalidArgumentError(absl::StrCat("a loop cannot go over ", TextOf(*list)));
   }
