@@ -83,7 +83,15 @@ class Builder : public nlohmann::json_sax<Value> {
   bool boolean(bool value) override { return Add(value); }
   bool number_integer(int64_t value) override { return Add(value); }
   bool number_unsigned(uint64_t value) override { return Add(value); }
-  bool number_float(double value, const std::string&) override { return Add(value); }
+  bool number_float(double value, const std::string& digits) override {
+    const bool is_whole = digits.find_first_of(".eE") == std::string::npos;
+    if (limits_.whole_numbers_fit && is_whole) {
+      return Refuse(read_ - std::min(read_, digits.size() + 1),
+                    absl::StrCat("the whole number ", digits.substr(0, 40),
+                                 " has more than 64 bits; write it as a text, in quotes"));
+    }
+    return Add(value);
+  }
   bool string(std::string& value) override { return Add(std::move(value)); }
   bool binary(binary_t& value) override { return Add(std::move(value)); }
   bool start_object(size_t) override { return Enter(Value::object()); }

@@ -21,6 +21,8 @@ struct JsonLimits {
   // Objects and arrays inside each other: [[1]] has 2. Far more than any document needs.
   size_t depth = 32;
   size_t fields = std::numeric_limits<size_t>::max();  // of one object
+  // Whether a whole number that 64 bits do not hold is refused, and not rounded.
+  bool whole_numbers_fit = false;
 };
 
 // Reads a JSON value of any type. InvalidArgument says where and what is wrong: "line 3, column 14:

@@ -1,10 +1,14 @@
 #include "models/data/documents/document.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "models/spec/json.h"
@@ -126,6 +130,22 @@ absl::Status TakeTools(Json& object, Json* tools) {
   return absl::OkStatus();
 }
 
+// Whether a number is so large that it may have been a whole one that was rounded.
+bool HasVastNumber(const Json& value) {
+  constexpr double kVast = 9.2e18;
+  if (value.is_number_float()) return std::abs(value.get<double>()) > kVast;
+  return value.is_structured() && std::any_of(value.begin(), value.end(), HasVastNumber);
+}
+
+// Of "text", "prompt" and so on those that a line has: "'prompt' and 'messages'".
+std::string FormsOf(const Json& document) {
+  std::vector<std::string> fields;
+  for (const char* field : {"text", "prompt", "completion", "messages"}) {
+    if (document.contains(field)) fields.push_back(absl::StrCat("'", field, "'"));
+  }
+  return absl::StrJoin(fields, " and ");
+}
+
 }  // namespace
 
 bool CallsTools(const ChatMessage& message) { return IsGiven(message.fields, "tool_calls"); }
@@ -143,10 +163,24 @@ absl::StatusOr<Document> ParseDocument(absl::string_view line) {
   const bool has_prompt = json->contains("prompt") || json->contains("completion");
   const int forms = (json->contains("text") ? 1 : 0) + (has_prompt ? 1 : 0) +
                     (json->contains("messages") ? 1 : 0);
-  if (forms != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("is ", ShowJson(*json), ", which has ",
-                                                   forms == 0 ? "none" : "several",
-                                                   " of these fields; expected ", kForms));
+  if (forms > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is ", ShowJson(*json), ", which has several forms: ", FormsOf(*json),
+                     "; expected one of ", kForms, "; leave out the fields of the others"));
+  }
+  if (forms == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "is ", ShowJson(*json), ", which has none of these fields; expected ", kForms));
+  }
+  // A template would write it otherwise than it is given.
+  if (json->contains("messages") && HasVastNumber(*json)) {
+    JsonLimits exact = kLimits;
+    exact.whole_numbers_fit = true;
+    if (const auto again = ParseOrderedJson(line, exact); !again.ok()) {
+      absl::string_view why = again.status().message();
+      absl::ConsumePrefix(&why, "line 1, ");
+      return absl::InvalidArgumentError(why);
+    }
   }
   Document document;
   absl::Status status = RefuseFunctions(*json, "");

@@ -444,6 +444,10 @@ TEST(ChatTemplate, NumbersThatNoInt64HoldsAreRefused) {
   }
   EXPECT_THAT(Render("{{ range(-2, " + most + ") | list }}"), HasSubstr("range is too long"));
   EXPECT_EQ(Render("{{ [1, 2, 3][1::" + most + "] }}", {}), "[2]");
+  const Json fields = {{"role", "user"}, {"content", ""}, {"n", 18446744073709551615u}};
+  EXPECT_EQ(Render("{{ messages[0].n }}", {{"user", "", fields}}), "18446744073709551615");
+  EXPECT_THAT(Render("{{ messages[0].n + 1 }}", {{"user", "", fields}}),
+              HasSubstr("'+' of a number above 9223372036854775807"));
 }
 
 TEST(ChatTemplate, ABooleanIsANumberAsInPython) {

@@ -228,7 +228,11 @@ TEST_F(JsonLinesTest, ALineThatIsWrongIsNamed) {
   expect("{\"text\": \"a\"", "column 13: not valid JSON");
   expect("[1]", "is [1]; expected {\"text\"");
   expect("{\"id\": 1}", "has none of these fields");
-  expect("{\"text\": \"a\", \"messages\": []}", "has several of these fields");
+  expect("{\"text\": \"a\", \"messages\": []}", "several forms: 'text' and 'messages'; ");
+  expect("{\"prompt\": \"a\", \"messages\": []}", "several forms: 'prompt' and 'messages'; ");
+  const std::string message = "{\"messages\": [{\"role\": \"user\", \"content\": \"\", \"n\": ";
+  expect(message + "123456789012345678901}]}",
+         "the whole number 123456789012345678901 has more than 64 bits; write it as a text");
   expect("{\"prompt\": \"a\"}", "field 'completion' is missing");
   expect("{\"completion\": \"a\"}", "field 'prompt' is missing");
   expect("{\"messages\": []}", "field 'messages' is []; expected a list");

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -498,6 +499,11 @@ absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Val
     const Value a = NumberOf(left);
     const Value b = NumberOf(right);
     if (op != "/" && a.is_number_integer() && b.is_number_integer()) {
+      constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+      if ((a.is_number_unsigned() && a.get<uint64_t>() > kMost) ||
+          (b.is_number_unsigned() && b.get<uint64_t>() > kMost)) {
+        return Unsupported(absl::StrCat("'", op, "' of a number above ", kMost));
+      }
       return Arithmetic(op, a.get<int64_t>(), b.get<int64_t>());
     }
     return Arithmetic(op, a.get<double>(), b.get<double>());

@@ -205,7 +205,7 @@ absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
 }
 
 // The arguments are `case_sensitive`, `by` and `reverse`.
-absl::StatusOr<Value> SortPairs(Value pairs, const Values& arguments) {
+absl::StatusOr<Value> SortPairs(const Value& pairs, const Values& arguments) {
   const std::string by = IsGiven(arguments, 1) ? TextOf(arguments[1]) : "key";
   if (by != "key" && by != "value") return WrongType("the argument 'by' of 'dictsort'", by);
   const Value reverse = IsGiven(arguments, 2) ? arguments[2] : Value(false);

@@ -12,7 +12,7 @@ namespace sluice::jinja {
 absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
                                  const Values& arguments);
 // The filter `dictsort` of a dictionary: its pairs in the order of their keys, or values.
-absl::StatusOr<Value> SortPairs(Value pairs, const Values& arguments);
+absl::StatusOr<Value> SortPairs(const Value& pairs, const Values& arguments);
 
 }  // namespace sluice::jinja
 
