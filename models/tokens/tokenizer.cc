@@ -26,6 +26,18 @@ bool JoinsLines(const AddedToken& token) {
   return token.left_strip;
 }
 
+// Whether several words may stand at the start of the whole text: what a normalizer puts in, or
+// makes of the first character, and a step before a Metaspace cuts. `tokenizers` prepends to each.
+bool HasSeveralFirstWords(const TokenizerDefinition& definition) {
+  if (definition.normalizers.empty()) return false;
+  const std::vector<PreTokenizerStep>& steps = definition.pre_tokenizers;
+  for (size_t i = 1; i < steps.size(); ++i) {
+    const auto* const metaspace = std::get_if<MetaspaceStep>(&steps[i]);
+    if (metaspace != nullptr && metaspace->prepend == MetaspaceStep::Prepend::kFirst) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(absl::string_view json,
@@ -34,6 +46,13 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(absl::string_vi
   if (!definition.ok()) return definition.status();
   absl::StatusOr<Normalizer> normalizer = Normalizer::Create(definition->normalizers);
   if (!normalizer.ok()) return Named(name, "normalizer", normalizer.status());
+  if (HasSeveralFirstWords(*definition)) {
+    return Named(
+        name, "pre_tokenizer",
+        absl::InvalidArgumentError(
+            "a Metaspace with prepend_scheme \"first\" behind another step is not supported "
+            "with a normalizer; expected it first, or \"always\" or \"never\""));
+  }
   absl::StatusOr<PreTokenizer> pre_tokenizer = PreTokenizer::Create(definition->pre_tokenizers);
   if (!pre_tokenizer.ok()) return Named(name, "pre_tokenizer", pre_tokenizer.status());
   std::unique_ptr<Tokenizer> tokenizer(

@@ -169,6 +169,17 @@ TEST(TokenizerFile, StepsSayWhatIsNotSupported) {
   for (const auto& [file, says] : cases) EXPECT_THAT(Refusal(file.Text()), HasSubstr(says));
 }
 
+// `tokenizers` prepends to each word at the start of the text, and "1/2" of U+00BD are three.
+TEST(TokenizerFile, OneWordStandsFirst) {
+  File file;
+  file.pre_tokenizer =
+      R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},)"
+      R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":true}]})";
+  EXPECT_NE(Load(file), nullptr);
+  file.normalizer = R"({"type":"NFKD"})";
+  EXPECT_THAT(Refusal(file.Text()), HasSubstr("behind another step is not supported"));
+}
+
 TEST(TokenizerFile, NormalizersMakeNoTextEndless) {
   std::string steps;
   for (int i = 0; i < 20; ++i) {
