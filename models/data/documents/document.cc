@@ -160,7 +160,9 @@ absl::StatusOr<Document> ParseDocument(absl::string_view line) {
   if (!json->is_object()) {
     return absl::InvalidArgumentError(absl::StrCat("is ", ShowJson(*json), "; expected ", kForms));
   }
-  const bool has_prompt = json->contains("prompt") || json->contains("completion");
+  const bool has_other = json->contains("text") || json->contains("messages");
+  // Data sets of conversations often name the first message's text, too.
+  const bool has_prompt = json->contains("completion") || (json->contains("prompt") && !has_other);
   const int forms = (json->contains("text") ? 1 : 0) + (has_prompt ? 1 : 0) +
                     (json->contains("messages") ? 1 : 0);
   if (forms > 1) {

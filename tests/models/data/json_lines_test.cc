@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/data/documents/document.h"
 #include "models/data/open_dataset.h"
 #include "models/tokens/tokenizer.h"
 #include "tests/models/data/files.h"
@@ -229,7 +230,8 @@ TEST_F(JsonLinesTest, ALineThatIsWrongIsNamed) {
   expect("[1]", "is [1]; expected {\"text\"");
   expect("{\"id\": 1}", "has none of these fields");
   expect("{\"text\": \"a\", \"messages\": []}", "several forms: 'text' and 'messages'; ");
-  expect("{\"prompt\": \"a\", \"messages\": []}", "several forms: 'prompt' and 'messages'; ");
+  expect("{\"prompt\": \"a\", \"completion\": \"b\", \"messages\": []}",
+         "several forms: 'prompt' and 'completion' and 'messages'; ");
   const std::string message = "{\"messages\": [{\"role\": \"user\", \"content\": \"\", \"n\": ";
   expect(message + "123456789012345678901}]}",
          "the whole number 123456789012345678901 has more than 64 bits; write it as a text");
@@ -262,6 +264,17 @@ TEST_F(JsonLinesTest, ALineThatIsWrongIsNamed) {
   expect(wide + "}", "more than 1000 fields in one object");
   format_.render_chat = nullptr;
   expect("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}", "no chat template");
+}
+
+// As many data sets of conversations have it.
+TEST_F(JsonLinesTest, APromptAloneIsAFieldLikeAnyOther) {
+  const auto chat =
+      ParseDocument(R"({"prompt": "a", "messages": [{"role": "user", "content": "a"}], "id": 1})");
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  EXPECT_EQ(chat->form, Document::Form::kMessages);
+  const auto text = ParseDocument(R"({"prompt": "a", "text": "b"})");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->text, "b");
 }
 
 TEST_F(JsonLinesTest, TextIsReadWithTheTokenizer) {

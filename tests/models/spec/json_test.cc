@@ -120,7 +120,8 @@ TEST(ParseJsonObjectTest, NamesTheFileAndWhatWasExpected) {
   EXPECT_THAT(error("{"), StartsWith("x.json: not a JSON object (line 1, column 2: not valid"));
   EXPECT_THAT(error("{"), HasSubstr("); expected one {...}"));
   EXPECT_THAT(error("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98\n"),
-              HasSubstr("(line 1, column 1: is a Git LFS pointer and not the file itself; fetch that with git lfs"));
+              HasSubstr("(line 1, column 1: is a Git LFS pointer and not the file itself; fetch "
+                        "that with git lfs"));
 }
 
 TEST(ParseJsonTest, ShowsWhatItReadAsItIs) {

@@ -99,8 +99,7 @@ struct JsonStyle {
 
 std::string JsonText(const Value& value, const JsonStyle& style) {
   if (value.is_number_float()) return FloatText(value.get<double>());
-  return style.ensure_ascii ? value.dump(-1, ' ', true, Value::error_handler_t::replace)
-                            : sluice::JsonText(value);
+  return sluice::JsonText(value, -1, style.ensure_ascii);
 }
 
 // What is not defined is no JSON, nor is what it stands in.
