@@ -10,12 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/disk.h"
+#include "models/files/positioned_file.h"
 
 namespace sluice {
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const int fd = disk::Open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (fd < 0) return CannotOpen(errno, path);
   struct stat info = {};
   absl::Status status;
   MappedFile file;

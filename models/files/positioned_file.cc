@@ -24,9 +24,15 @@ FileIdentity IdentityOf(const struct stat& info) {
 
 }  // namespace
 
+absl::Status CannotOpen(int error, const std::string& path) {
+  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::InvalidArgumentError(status.message());
+}
+
 absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
   const int fd = disk::Open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (fd < 0) return CannotOpen(errno, path);
   struct stat info = {};
   const int failed = fstat(fd, &info) != 0 ? errno : 0;
   PositionedFile file(path, fd, IdentityOf(info));

@@ -9,6 +9,10 @@
 
 namespace sluice {
 
+// Of a file that open() does not open, with errno `error`. As absl::ErrnoToStatus, but what is none of
+// a file's names ("text.txt/") is InvalidArgument, as a directory is.
+absl::Status CannotOpen(int error, const std::string& path);
+
 // By which a file is known again, when it is opened once more.
 struct FileIdentity {
   uint64_t device = 0;
