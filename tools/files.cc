@@ -32,7 +32,10 @@ fs::path FollowLinks(const fs::path& path, const fs::path& descriptors) {
   fs::path at = path;
   for (int links = 0; links < kMostLinks; ++links) {
     std::error_code error;
-    const fs::path folder = fs::canonical(fs::absolute(at).parent_path(), error);
+    // The current directory may have been removed.
+    const fs::path whole = fs::absolute(at, error);
+    if (error) return at;
+    const fs::path folder = fs::canonical(whole.parent_path(), error);
     if (error) return at;
     at = folder / at.filename();
     if (folder == descriptors) return at;

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <unistd.h>
@@ -33,6 +34,16 @@ namespace {
 int Failed(const absl::Status& status) {
   sluice::TellElasticAgent(status, sluice::ProcessEnvironment());
   return sluice::Fail(status);
+}
+
+// Takes the numbers of standard input, output and error where one is closed, as daemons leave them:
+// a file or a socket that is opened later would have it, and what is printed would be written there.
+// To read or to write them is the error that it was before.
+void TakeClosedDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is the one given.
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/", O_PATH | O_DIRECTORY);
+  }
 }
 
 // The program's exit code: that of the command, unless what it printed could not be written.
@@ -135,6 +146,7 @@ void OnTerminate() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  TakeClosedDescriptors();
   sluice::KeepMemoryForErrors();
   doing = "running 'sluice";
   if (argc > 1) absl::StrAppend(&doing, " ", argv[1]);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -137,6 +138,37 @@ TEST_F(OutputFileTest, AFailedRunLeavesTheTraceOfTheRunBefore) {
   EXPECT_EQ(result.exit_code, kExitBadInput);
   EXPECT_THAT(result.err, HasSubstr("micro-batch"));
   EXPECT_EQ(ReadBytes(trace), "good");
+}
+
+// Daemons start programs so. A file that is opened then must not take the number of the output.
+TEST_F(OutputFileTest, WhatIsPrintedToAClosedOutputGoesIntoNoFile) {
+  WriteText(folder_ / "text");
+  const std::string log = folder_ / "log.jsonl";
+  const std::string train = absl::StrCat(SluiceProgram(), " train --json --data ", folder_ / "text",
+                                         " --log ", log, WithTinyRun(" "));
+  const auto exit_code = [&](const char* redirected) {
+    std::filesystem::remove(log);
+    return WEXITSTATUS(std::system(absl::StrCat(train, redirected).c_str()));
+  };
+  const auto lines = [&] {
+    const std::string text = ReadBytes(log);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(exit_code(" > /dev/null"), kExitDone);
+  const auto expected = lines();
+  for (const char* closed : {" >&- 2> /dev/null", " <&- >&- 2> /dev/null", " <&- >&- 2>&-"}) {
+    EXPECT_EQ(exit_code(closed), kExitBadInput);
+    EXPECT_EQ(lines(), expected) << closed;
+  }
+}
+
+TEST_F(OutputFileTest, ARemovedCurrentDirectoryIsAnError) {
+  const std::string gone = folder_ / "gone";
+  const std::string command =
+      absl::StrCat("mkdir ", gone, " && cd ", gone, " && rmdir ", gone, " && ", SluiceProgram(),
+                   " config --default -o run.toml 2> ", folder_ / "err");
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), kExitBadInput);
+  EXPECT_THAT(ReadBytes(folder_ / "err"), HasSubstr("run.toml: cannot write: cannot create run."));
 }
 
 }  // namespace

@@ -123,6 +123,10 @@ class Command {
     for (const int fd : inherited_) fcntl(fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     execve("/proc/self/exe", argv_.data(), variables_.data());
+    constexpr absl::string_view kWhy =
+        "sluice: cannot start a process: /proc/self/exe, which is this program, cannot be run; is "
+        "/proc mounted?\n";
+    (void)!write(STDERR_FILENO, kWhy.data(), kWhy.size());
     _exit(kExitBadInput);
   }
 
