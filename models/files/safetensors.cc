@@ -94,10 +94,10 @@ class OneFile : public SafetensorsFile {
     if (absl::Status status = Check(name, shape); !status.ok()) return status;
     if (count == 0) return absl::OkStatus();
     const TensorEntry& entry = *by_name_.at(name);
-    if (file_) return ReadFrom(*file_, entry, first, count, out);
+    if (file_) return ReadUnchanged(*file_, entry, first, count, out);
     const absl::StatusOr<PositionedFile> again = PositionedFile::Open(path_);
     if (!again.ok()) return again.status();
-    if (again->identity() == identity_) return ReadFrom(*again, entry, first, count, out);
+    if (again->identity() == identity_) return ReadUnchanged(*again, entry, first, count, out);
     return absl::DataLossError(
         absl::StrCat(path_, " was replaced or written to while it was read"));
   }
@@ -105,6 +105,14 @@ class OneFile : public SafetensorsFile {
  private:
   static bool IsReadable(const TensorEntry& entry) {
     return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
+  }
+
+  // What was written over meanwhile may have been read as a part of the old tensor and of a new one.
+  absl::Status ReadUnchanged(const PositionedFile& file, const TensorEntry& entry, int64_t first,
+                             int64_t count, float* out) const {
+    if (absl::Status status = ReadFrom(file, entry, first, count, out); !status.ok()) return status;
+    const absl::Status unchanged = file.CheckUnchanged();
+    return unchanged.ok() ? unchanged : absl::DataLossError(unchanged.message());
   }
 
   absl::Status ReadFrom(const PositionedFile& file, const TensorEntry& entry, int64_t first,

@@ -1,8 +1,10 @@
 #include "models/files/safetensors.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <random>
@@ -309,6 +311,24 @@ TEST_F(SafetensorsTest, FullDiskLeavesTheOldFile) {
   const TinyDisk disk(folder_.path(), "64k");
   if (!disk.mounted()) GTEST_SKIP() << "cannot mount a tmpfs here (needs root)";
   ExpectOldFileSurvives(folder_.path(), /*limit=*/false);
+}
+
+TEST_F(SafetensorsTest, AFileThatIsWrittenOverIsAnError) {
+  ASSERT_TRUE(WriteSafetensors(path_, tensors_, {}).ok());
+  for (const FileOpen open : {FileOpen::kAlways, FileOpen::kWhileReading}) {
+    const auto file = SafetensorsFile::Open(path_, open);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto read = [&] {
+      float value = 0;
+      return (*file)->Read("b", {}, &value);
+    };
+    EXPECT_TRUE(read().ok());
+    std::filesystem::last_write_time(
+        path_, std::filesystem::last_write_time(path_) + std::chrono::milliseconds(1));
+    const absl::Status status = read();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(status.message(), HasSubstr("written to"));
+  }
 }
 
 TEST_F(SafetensorsTest, CannotWriteOrRead) {
