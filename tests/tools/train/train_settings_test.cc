@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "tests/tools/train/train_command.h"
 
 namespace sluice {
@@ -93,6 +94,18 @@ TEST_F(TrainSettingsTest, ADirectoryMayBeMoved) {
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_TRUE(fs::exists(absl::StrCat(folder_ / "moved", "/step-00000006")));
   EXPECT_THAT(Settings("moved"), HasSubstr(absl::StrCat("save = \"", folder_ / "moved")));
+}
+
+TEST_F(TrainSettingsTest, ADirectoryThatIsMovedWhileItRunsIsMadeAnewAsAWhole) {
+  const fs::path out = folder_ / "out";
+  const fs::path moved = folder_ / "moved";
+  SluiceProcess run(Arguments("--steps 1000000 --save-every 20 --json --save " + out.string()));
+  ASSERT_TRUE(run.WaitForOutput("\"checkpoint\"")) << run.Wait().err;
+  fs::rename(out, moved);
+  while (!fs::exists(out / "latest")) absl::SleepFor(absl::Milliseconds(1));
+  run.Signal(SIGTERM);
+  EXPECT_EQ(run.Wait().exit_code, kExitInterrupted);
+  EXPECT_EQ(Settings("out"), Settings("moved"));
 }
 
 TEST_F(TrainSettingsTest, EveryProcessReadsIt) {

@@ -42,7 +42,7 @@ absl::Status CheckSettingsFile(const std::string& directory) {
 bool KeptSettings::HasOlder() const { return !kept_ && IsThere(PathIn(directory_)); }
 
 absl::Status KeptSettings::Keep(const std::string& text) {
-  if (kept_ || directory_.empty()) return absl::OkStatus();
+  if (directory_.empty() || (kept_ && IsThere(PathIn(directory_)))) return absl::OkStatus();
   kept_ = true;
   absl::Status status = Write(PathIn(directory_), text);
   if (status.ok()) return status;

@@ -27,7 +27,7 @@ class KeptSettings {
   // Whether the directory has a file that is not this run's.
   bool HasOlder() const;
   // Replaces the file as a whole by `text`, which begins with kSettingsMark; the second time and
-  // later nothing happens. An error says what is lost, for a run goes on without it.
+  // later nothing happens, unless somebody has removed or renamed the directory. An error says what is lost, for a run goes on without it.
   absl::Status Keep(const std::string& text);
 
  private:
