@@ -478,10 +478,11 @@ def compare(
     Args:
         names: which; None: the whole catalogue and "auto", without those that this size or these
             limits do not allow (``Comparison.skipped`` says why).
-        ranks, micro_batches, chunks, costs, memory_limit, group, update_every, recompute, placement,
-            time_limit: as for ``sluice.schedule``; a schedule that has no choice of chunks, groups or
-            updates takes its own, and ``time_limit`` and chunks="auto" are for "auto" alone. What
-            none of the schedules takes is refused.
+        ranks, micro_batches, costs, memory_limit, recompute, placement: as for ``sluice.schedule``.
+            What none of the schedules takes is refused.
+        chunks, group, update_every: likewise; a schedule that has no choice of them takes its own,
+            and chunks="auto" is for "auto" alone.
+        time_limit: likewise, for "auto" alone.
 
     Raises:
         ValueError: as ``sluice.schedule``, for a schedule that was named; without names where none

@@ -3,6 +3,7 @@
 
     tests/docs/pages_test.py
 """
+import ast
 import os
 import pathlib
 import re
@@ -155,6 +156,39 @@ class HeaderComments(unittest.TestCase):
                          "#include <b.h>\n/// \\file\n/// Of the file.\n\n\n// Of nothing.\n\n"
                          "/// Above, `a<b>` and c\\<d\\>.\nstruct A {\n  int a = 0;  ///< behind,\n"
                          "              ///< and below it\n  /// Above.\n  int b;\n};\n\n")
+
+
+# The sections of a docstring whose lines are entries, "name: text" or "name, name: text"; what goes on is indented further.
+ENTRIES = re.compile(r"(Args|Attributes|Fields|Raises):$")
+ENTRY = re.compile(r"    \*{0,2}[\w.]+(, \*{0,2}[\w.]+)*: \S|     ")
+
+
+def no_entries(docstring):
+    """The lines of `docstring` that stand where the site shows an entry, and are none."""
+    found, inside = [], False
+    for line in docstring.splitlines():
+        if line and not line.startswith(" "):
+            inside = ENTRIES.match(line) is not None
+        elif inside and line and not ENTRY.match(line):
+            found.append(line)
+    return found
+
+
+class DocStrings(unittest.TestCase):
+    def test_name_what_they_list(self):
+        seen = 0
+        for file in sorted((ROOT / "python/sluice").glob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                    docstring = ast.get_docstring(node) or ""
+                    seen += len(re.findall(r"(?m)^Args:$", docstring))
+                    self.assertEqual(no_entries(docstring), [], f"{file.name}: {getattr(node, 'name', 'the module')}")
+        self.assertGreater(seen, 10)
+
+    def test_what_is_no_entry_is_found(self):
+        text = ("Sums.\n\nArgs:\n    a: one\n        of them; or: two.\n    b, *c: more\n    d,\n        e: last\n\n"
+                "Returns:\n    all of it\n")
+        self.assertEqual(no_entries(text), ["    d,"])
 
 
 class Complaints(unittest.TestCase):
