@@ -179,6 +179,22 @@ class Components(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    def test_is_installed_whole_or_not_at_all(self):
+        build, prefix = WORK / "program_build", WORK / "half_built"
+        done("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja")
+        targets = done("ninja", "-C", build, "-t", "targets", "all").splitlines()
+        for archive in (line.split(":")[0] for line in targets if ".a:" in line):
+            (build / archive).touch()
+        # The first is written once the manual pages and completions are.
+        for missing in ("tools/about/done", "tools/sluice"):
+            (build / missing).parent.mkdir(exist_ok=True)
+            for part in ([], ["--component", "program"]):
+                refused = run("cmake", "--install", build, "--prefix", prefix, *part)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(f"{missing} is not built yet, so nothing is installed", " ".join(refused.stderr.split()))
+                self.assertFalse(prefix.exists())
+            (build / missing).touch()
+
     def test_runs_where_it_is_installed(self):
         self.assertIn("1f1b", done(PREFIX / "bin" / "sluice", "schedule", "list"))
 

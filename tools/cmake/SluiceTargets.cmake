@@ -33,7 +33,7 @@ function(sluice_install_library name)
   install(TARGETS sluice_${name} EXPORT sluice_${component} COMPONENT development)
   get_target_property(type sluice_${name} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
-    set_property(GLOBAL APPEND PROPERTY SLUICE_INSTALLED_ARCHIVES $<TARGET_FILE:sluice_${name}>)
+    set_property(GLOBAL APPEND PROPERTY SLUICE_BUILT_FOR_development $<TARGET_FILE:sluice_${name}>)
   endif()
 endfunction()
 
