@@ -49,6 +49,41 @@ absl::StatusOr<const Value*> Attribute(const Value& value, const std::string& na
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
                             const Value& step);
 
+// What the above are made of: values, and the filters and methods of lists (list_filters.cc) and of
+// texts (text_methods.cc).
+
+// InvalidArgument: "`what` is not supported", and "`what` cannot take `value`".
+absl::Status Unsupported(absl::string_view what);
+absl::Status WrongType(absl::string_view what, const Value& value);
+
+inline bool ContinuesCharacter(char byte) { return (byte & 0xC0) == 0x80; }
+// One after another, those of more than one byte whole.
+std::vector<absl::string_view> CharactersOf(absl::string_view text);
+// Of a text in characters.
+int64_t LengthOf(const Value& value);
+bool IsNumber(const Value& value);
+// A boolean is a number in Python: true is 1.
+Value NumberOf(const Value& value);
+bool IsEqual(const Value& left, const Value& right);
+// left < right, of two numbers or two texts.
+absl::StatusOr<bool> IsBefore(const Value& left, const Value& right);
+
+// Whether an argument of a call is given.
+inline bool IsGiven(const Values& arguments, size_t at) {
+  return at < arguments.size() && !arguments[at].is_discarded();
+}
+
+// What the filter gives of a list; where Jinja2 gives a generator, the list of its elements.
+absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
+                                 const Values& arguments);
+// The filter `dictsort` of a dictionary: its pairs in the order of their keys, or values.
+absl::StatusOr<Value> SortPairs(const Value& pairs, const Values& arguments);
+// What Python's method of a text gives, and Jinja2's filter.
+absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& text,
+                                   const Values& arguments);
+absl::StatusOr<Value> TextFilter(const std::string& name, const std::string& text,
+                                 const Values& arguments);
+
 }  // namespace sluice::jinja
 
 #endif  // SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_

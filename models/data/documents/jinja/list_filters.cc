@@ -1,5 +1,3 @@
-#include "models/data/documents/jinja/list_filters.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -12,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "models/data/documents/jinja/values.h"
+#include "models/data/documents/jinja/builtins.h"
 
 namespace sluice::jinja {
 namespace {

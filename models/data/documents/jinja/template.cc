@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/data/documents/jinja/builtins.h"
 #include "models/data/documents/jinja/parser.h"
-#include "models/data/documents/jinja/values.h"
 
 namespace sluice::jinja {
 namespace {

@@ -1,5 +1,3 @@
-#include "models/data/documents/jinja/text_methods.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
-#include "models/data/documents/jinja/values.h"
+#include "models/data/documents/jinja/builtins.h"
 
 namespace sluice::jinja {
 namespace {
