@@ -53,6 +53,11 @@ bool Endpoint::IsLoopback() const {
   return IN6_IS_ADDR_LOOPBACK(&address);
 }
 
+bool Endpoint::IsUnspecified() const {
+  const in6_addr any_ipv4 = AnyIpv4(0).address;
+  return IN6_IS_ADDR_UNSPECIFIED(&address) || IN6_ARE_ADDR_EQUAL(&address, &any_ipv4);
+}
+
 std::string Endpoint::ToString() const {
   char text[INET6_ADDRSTRLEN] = "";
   if (IsIpv4()) {

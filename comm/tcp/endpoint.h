@@ -28,6 +28,7 @@ struct Endpoint {
 
   bool IsIpv4() const { return IN6_IS_ADDR_V4MAPPED(&address); }
   bool IsLoopback() const;
+  bool IsUnspecified() const;    // every interface: an address to listen at, which no machine has
   std::string ToString() const;  // "10.0.0.7:29500", "[fe80::1]:29500"
 };
 

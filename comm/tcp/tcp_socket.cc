@@ -86,6 +86,13 @@ absl::StatusOr<Descriptor> ListenOn(Endpoint here) {
   return socket;
 }
 
+bool IsElsewhere(Endpoint endpoint) {
+  endpoint.port = 0;
+  const Descriptor socket = NewSocket(endpoint.IsIpv4() ? AF_INET : AF_INET6);
+  const SocketAddress native(endpoint);
+  return bind(socket.get(), native.address(), native.length) != 0 && errno == EADDRNOTAVAIL;
+}
+
 absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);

@@ -33,6 +33,8 @@ class Descriptor {
 // `here`: an address of this machine, or Endpoint::AnyIpv6 for all of them, of IPv4 too. Port 0 takes
 // a free one.
 absl::StatusOr<Descriptor> ListenOn(Endpoint here);
+// Whether this machine has no interface with this address, whatever the port.
+bool IsElsewhere(Endpoint endpoint);
 absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket);
 absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket);
 // One attempt.

@@ -27,6 +27,12 @@ absl::Status CheckLaunch(const Launch& launch) {
 // Rank 0's machine, as this rank reaches it.
 absl::StatusOr<Endpoint> FindHost(const Launch& launch, const std::string& secret) {
   absl::StatusOr<Endpoint> host = Resolve(launch.address, launch.port);
+  if (host.ok() && host->IsUnspecified()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--master-addr ", launch.address,
+                     " is the address of no machine; give the name or an address of rank 0's "
+                     "machine"));
+  }
   // Rank 0 itself needs no address of its own, and may be started before its name is known.
   if (!host.ok() && launch.rank == 0 && !secret.empty()) host = Endpoint::AnyIpv6(launch.port);
   if (!host.ok()) return host;

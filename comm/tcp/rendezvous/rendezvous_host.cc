@@ -79,6 +79,20 @@ class Host {
     return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
   }
 
+  // Why others may not have found this rank, where it can tell: "; 10.1.2.3 is no address of ...".
+  std::string Unreachable() const {
+    const std::string& address = context_.launch.address;
+    const absl::StatusOr<Endpoint> host = Resolve(address, context_.host.port);
+    if (!host.ok()) {
+      return absl::StrCat("; rank 0 ", host.status().message(),
+                          ": is that its own name (--master-addr)?");
+    }
+    if (!IsElsewhere(*host)) return "";
+    return absl::StrCat("; ", address,
+                        " is no address of this machine, where rank 0 is: give one that is "
+                        "(--master-addr)");
+  }
+
   absl::Status Incomplete() const {
     std::vector<int> missing;
     for (size_t r = 1; r < callers_.size(); ++r) {
@@ -87,7 +101,7 @@ class Host {
     return absl::DeadlineExceededError(
         absl::StrCat("rank 0 waited ", absl::FormatDuration(context_.timeout), " at port ",
                      context_.host.port, ", but ", RankList(missing), " of ", context_.ranks(),
-                     " did not come", listener_->DescribeDropped()));
+                     " did not come", listener_->DescribeDropped(), Unreachable()));
   }
 
   absl::StatusOr<RendezvousGroup> SendTables() {

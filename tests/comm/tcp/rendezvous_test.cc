@@ -294,6 +294,40 @@ TEST(Rendezvous, AMachineThatDoesNotExist) {
   EXPECT_THAT(Text(MeetRanks(launch, "secret", kShort, {}).status()), HasSubstr("no such host"));
 }
 
+TEST(Rendezvous, RankZeroSaysWhereOthersCannotComeToIt) {
+  const auto alone_at = [](const std::string& address) {
+    const Rank rank{
+        .rank = 0, .size = 2, .secret = "a secret of this test alone", .address = address};
+    const absl::Status status = Meet({rank}, absl::Milliseconds(200))[0];
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    return Text(status);
+  };
+  // Of networks that are kept for examples (RFC 5737, RFC 3849), so none of this machine's.
+  for (const std::string address : {"192.0.2.1", "2001:db8::1"}) {
+    EXPECT_THAT(alone_at(address), AllOf(HasSubstr(absl::StrCat(address, " is no address of this")),
+                                         HasSubstr("--master-addr")));
+  }
+  EXPECT_THAT(alone_at("no.such.host.invalid"),
+              AllOf(HasSubstr("cannot find the machine 'no.such.host.invalid'"),
+                    HasSubstr("--master-addr")));
+  for (const std::string address : {"127.0.0.1", "127.0.0.2", "localhost"}) {
+    EXPECT_THAT(alone_at(address), testing::Not(HasSubstr("--master-addr")));
+  }
+}
+
+TEST(Rendezvous, TheAddressOfNoMachineIsRefusedOnEveryRank) {
+  for (const std::string address : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
+    for (const std::string secret : {"", "a secret of this test alone"}) {
+      for (const absl::Status& status : MeetAt(address, secret)) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+        EXPECT_EQ(Text(status), absl::StrCat("--master-addr ", address,
+                                             " is the address of no machine; give the name or an "
+                                             "address of rank 0's machine"));
+      }
+    }
+  }
+}
+
 // Another program's server on the port of rank 0.
 absl::Status MeetServerThatSays(const std::string& bytes) {
   const absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
