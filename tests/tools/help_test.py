@@ -171,6 +171,15 @@ class Mistyped(unittest.TestCase):
         self.assertIn("--data takes one value, and is given 2; leave all but one out; see 'sluice train --help'",
                       self.refused("train", "--data", "a", "--data", "b"))
 
+    def test_words_that_no_command_takes(self):
+        self.assertIn("'gpt2-xl' is a word too many: 'sluice plan' takes one model; leave it out, or put a value that has "
+                      "spaces into quotes; see 'sluice plan --help'",
+                      self.refused("plan", "gpt2", "gpt2-xl", "--devices", "2"))
+        self.assertIn("'God', 'said' are words too many: 'sluice sample' takes flags alone; leave them out, or put ",
+                      self.refused("sample", "--load", "out", "--prompt", "And", "God", "said"))
+        self.assertIn("'zbv' is a word too many: 'sluice schedule list' takes one schedule; ",
+                      self.refused("schedule", "list", "1f1b", "zbv"))
+
     def test_what_is_like_no_flag(self):
         self.assertIn("--qqqqqqq is no flag of 'sluice plan'; see 'sluice plan --help'",
                       self.refused("plan", "gpt2", "--qqqqqqq"))

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <regex>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -68,6 +69,24 @@ std::string FlagOfLaunched(const std::string& flag, const CLI::App& command, con
                       "such as 'sluice launch --processes 2 -- train ", flag, " x'; ");
 }
 
+// What is wrong with words that stand beside the flags of `command`, which takes fewer.
+std::string WordsTooMany(const std::vector<std::string>& words, const CLI::App& command,
+                         const std::string& chosen) {
+  const auto quote = [](std::string* out, const std::string& word) {
+    absl::StrAppend(out, "'", word, "'");
+  };
+  std::vector<std::string> taken;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) taken.push_back(absl::AsciiStrToLower(option->get_name(true)));
+  }
+  return absl::StrCat(
+      absl::StrJoin(words, ", ", quote),
+      words.size() == 1 ? " is a word too many: '" : " are words too many: '", chosen, "' takes ",
+      taken.empty() ? "flags alone" : absl::StrCat("one ", absl::StrJoin(taken, " and one ")),
+      "; leave ", words.size() == 1 ? "it" : "them",
+      " out, or put a value that has spaces into quotes; ");
+}
+
 // What is wrong, without where to read more.
 std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& last = LastOf(app);
@@ -92,6 +111,8 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   if (&last == &app && !words.empty()) {
     return absl::StrCat("'", words.front(), "' is no command; ");
   }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+    return WordsTooMany(words, last, Chosen(app));
   static const std::regex conversion("Could not convert: (\\S+) = (.*)");
   std::smatch given;
   std::string what = error.what();
