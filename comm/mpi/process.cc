@@ -93,8 +93,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiProcess::Open(const MpiOptions&
   MPI_Comm_rank(*comm, &rank);
   MPI_Comm_size(*comm, &size);
   if (options.ranks > size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("MPI started ", size, " processes, not ", options.ranks));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MPI started ", size, size == 1 ? " process" : " processes", ", not ", options.ranks));
   }
   return std::make_unique<MpiCommunicator>(*comm, rank, size, options, GatherProcesses(*comm, size),
                                            &outcome_);

@@ -173,7 +173,8 @@ class WorldTrainer {
     return absl::InvalidArgumentError(
         absl::StrCat(LaunchSourceName(choice_.launch.source), " started ", size,
                      size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(),
-                     " ranks (", Made(plan), "); start ", plan.world_size()));
+                     plan.world_size() == 1 ? " rank (" : " ranks (", Made(plan), "); start ",
+                     plan.world_size()));
   }
 
   // Of a rank that only answers commands: what a run keeps for people is rank 0's.

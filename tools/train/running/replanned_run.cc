@@ -188,8 +188,10 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
   absl::StatusOr<CompiledJob> next = Compile(question_, speeds, world_.size(), last.job.data);
   if (!next.ok()) return next;
   if (next->plan->world_size() != world_.size()) {
-    return absl::FailedPreconditionError(absl::StrCat("the plan has ", next->plan->world_size(),
-                                                      " ranks, and the run ", world_.size()));
+    const int planned = next->plan->world_size();
+    return absl::FailedPreconditionError(absl::StrCat("the plan has ", planned,
+                                                      planned == 1 ? " rank" : " ranks",
+                                                      ", and the run ", world_.size()));
   }
   if (HitFailpoint("memory", "new-plan").error != 0)
     return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
