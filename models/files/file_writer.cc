@@ -8,6 +8,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/files/disk.h"
@@ -17,6 +19,11 @@ namespace {
 
 constexpr size_t kLargestWrite = size_t{1} << 30;  // the kernel stops a little below 2 GiB
 constexpr int kAttempts = 1000;
+constexpr absl::string_view kTemporary = ".tmp-";  // PROCESS-ATTEMPT follows
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+}
 
 std::string Hex(XXH128_hash_t hash) {
   return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
@@ -101,13 +108,25 @@ absl::Status FileError(int error_number, absl::string_view what) {
 absl::StatusOr<std::unique_ptr<FileWriter>> FileWriter::Create(const std::string& path) {
   // Names that other writers use, or that a crash left behind, are skipped.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    std::string temporary = absl::StrCat(path, ".tmp-", getpid(), "-", attempt);
+    std::string temporary = absl::StrCat(path, kTemporary, getpid(), "-", attempt);
     const int fd = disk::Open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) return std::make_unique<PosixFileWriter>(path, std::move(temporary), fd);
     if (errno != EEXIST) return FileError(errno, absl::StrCat("cannot create ", temporary));
   }
   return absl::AlreadyExistsError(
-      absl::StrCat("too many temporary files beside ", path, "; remove ", path, ".tmp-*"));
+      absl::StrCat("too many temporary files beside ", path, "; remove ", path, kTemporary, "*"));
+}
+
+std::optional<TemporaryName> ParseTemporaryName(absl::string_view name) {
+  const size_t ending = name.rfind(kTemporary);
+  if (ending == name.npos || ending == 0) return std::nullopt;
+  const absl::string_view numbers = name.substr(ending + kTemporary.size());
+  const size_t dash = numbers.find('-');
+  if (dash == numbers.npos || !IsNumber(numbers.substr(dash + 1))) return std::nullopt;
+  TemporaryName temporary = {.file = std::string(name.substr(0, ending))};
+  const absl::string_view process = numbers.substr(0, dash);
+  if (!IsNumber(process) || !absl::SimpleAtoi(process, &temporary.process)) return std::nullopt;
+  return temporary;
 }
 
 std::string Checksum(const void* data, size_t size) { return Hex(XXH3_128bits(data, size)); }

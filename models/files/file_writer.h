@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -31,6 +32,15 @@ class FileWriter {
   virtual uint64_t size() const = 0;
   virtual std::string checksum() const = 0;
 };
+
+// What the name of one of FileWriter's temporary files says, which is there for good where its
+// writer was killed.
+struct TemporaryName {
+  std::string file;     // the name of the file that was to be written
+  int64_t process = 0;  // that wrote it
+};
+// Of `name`, without a directory; nothing where FileWriter gives no such name.
+std::optional<TemporaryName> ParseTemporaryName(absl::string_view name);
 
 // XXH3-128 of `size` bytes, as FileWriter::checksum.
 std::string Checksum(const void* data, size_t size);

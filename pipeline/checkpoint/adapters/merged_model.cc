@@ -1,12 +1,17 @@
 #include "pipeline/checkpoint/adapters/merged_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstddef>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +38,17 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPiece = int64_t{1} << 20;  // elements that are copied together
 
+// Whether `file` is what a merge that was interrupted has left of a file. Another process that
+// still writes it may be at work at this moment; one of our own number is not, which is common where
+// each container counts anew.
+bool IsLeftover(const fs::directory_entry& file) {
+  std::error_code error;
+  const auto name = ParseTemporaryName(file.path().filename().string());
+  if (!name.has_value() || !fs::is_regular_file(file.symlink_status(error))) return false;
+  const auto writer = static_cast<pid_t>(name->process);
+  return writer == getpid() || (kill(writer, 0) != 0 && errno == ESRCH);
+}
+
 // A folder that is made file by file, and removed again unless it is kept.
 class NewFolder {
  public:
@@ -50,11 +66,15 @@ class NewFolder {
     std::error_code error;
     made_ = fs::create_directories(path_, error);
     if (error) return absl::InvalidArgumentError(Wrong(error.message()));
-    const bool empty = fs::is_empty(path_, error);
+    std::vector<fs::path> leftovers;
+    for (fs::directory_iterator file(path_, error), end; !error && file != end;
+         file.increment(error)) {
+      if (!IsLeftover(*file)) return absl::InvalidArgumentError(Wrong(kHasFiles));
+      leftovers.push_back(file->path());
+    }
+    for (size_t i = 0; i < leftovers.size() && !error; ++i) fs::remove(leftovers[i], error);
     if (error) return absl::InvalidArgumentError(Wrong(error.message()));
-    if (empty) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        Wrong("it has files; expected a folder that is new or empty, since nothing is replaced"));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& name) {
@@ -76,6 +96,9 @@ class NewFolder {
   void Keep() { kept_ = true; }
 
  private:
+  static constexpr char kHasFiles[] =
+      "it has files; expected a folder that is new or empty, since nothing is replaced";
+
   std::string Wrong(absl::string_view what) const {
     return absl::StrCat("cannot write to ", path_, ": ", what);
   }

@@ -12,7 +12,7 @@ namespace sluice {
 struct MergeRequest {
   std::string base;     // a model's folder, as OpenModelFolder takes it
   std::string adapter;  // as OpenAdapter takes it
-  std::string output;   // a folder that is not there yet, or is empty
+  std::string output;   // a folder that is not there yet, or is empty but for what a merge left
   int64_t shard_bytes = kShardBytes;
 };
 
@@ -25,7 +25,8 @@ struct MergedModel {
 // Writes a folder that transformers loads: the base model's weights, each in the type that it has
 // there, with the adapter's products added in fp32 to those of the adapted maps; config.json as it
 // is in the base model's folder, and the other files of IsKeptFile. One tensor is in memory at a
-// time. config.json comes last, so a folder that has one is whole; after an error nothing is left.
+// time. config.json comes last, so a folder that has one is whole; after an error nothing is left. A merge
+// that is killed leaves a file under FileWriter's temporary name, which the next one removes.
 // Errors are those of OpenModelFolder, MatchWeights, OpenAdapter and AdaptedMaps; InvalidArgument
 // for an output folder with files, and a weight that is not finite; ResourceExhausted when the disk
 // is full.

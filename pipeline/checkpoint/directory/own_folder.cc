@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -98,13 +97,11 @@ bool IsNonce(absl::string_view text) {
          });
 }
 
-// The names that live only during a save; those of notes are FileWriter's, which go on with
-// numbers.
+// The names that live only during a save; those of notes are FileWriter's.
 bool IsTemporary(absl::string_view name) {
-  const auto is_note = [name](const char* note) {
-    return absl::StartsWith(name, absl::StrCat(note, ".tmp-"));
-  };
-  if (name == kNewLink || is_note(kReplacedFile) || is_note(kGivenUpFile)) return true;
+  if (const auto note = ParseTemporaryName(name); note.has_value())
+    return note->file == kReplacedFile || note->file == kGivenUpFile;
+  if (name == kNewLink) return true;
   return (absl::ConsumePrefix(&name, kSaving) || absl::ConsumePrefix(&name, kRemoving)) &&
          IsNonce(name);
 }

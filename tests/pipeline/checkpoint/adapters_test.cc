@@ -1,4 +1,6 @@
 // Adapters: fitted to a model, and merged into it.
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -27,6 +29,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Tensors by name, in their order in a file.
 class Tensors {
@@ -309,6 +312,40 @@ TEST_F(AdaptersTest, AFolderWithFilesIsLeftAlone) {
   EXPECT_THAT(std::string(Merge().status().message()), HasSubstr("it has files"));
   EXPECT_EQ(ReadBytes(folder_ / "merged/mine"), "text");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "merged/config.json"));
+}
+
+// A number that no process has.
+constexpr char kNobody[] = "999999999";
+
+TEST_F(AdaptersTest, WhatAKilledMergeLeftIsReplaced) {
+  WriteBase();
+  WriteAdapter();
+  std::filesystem::create_directories(folder_ / "merged");
+  const std::string left = folder_ / "merged/model.safetensors.tmp-";
+  for (const std::string& writer : {std::string(kNobody), absl::StrCat(getpid())})
+    WriteBytes(absl::StrCat(left, writer, "-0"), "half");
+  const absl::StatusOr<MergedModel> merged = Merge();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  for (const auto& file : std::filesystem::directory_iterator(folder_ / "merged"))
+    EXPECT_THAT(file.path().string(), Not(HasSubstr(".tmp-")));
+}
+
+// What another process still writes, or is not sluice's.
+TEST_F(AdaptersTest, OtherTemporaryFilesAreLeftAlone) {
+  WriteBase();
+  WriteAdapter();
+  for (const std::string& ending :
+       {absl::StrCat(getppid(), "-0"), absl::StrCat(kNobody, "-"), absl::StrCat(kNobody, "-0~")}) {
+    std::filesystem::remove_all(folder_ / "merged");
+    std::filesystem::create_directories(folder_ / "merged");
+    const std::string left = folder_ / absl::StrCat("merged/model.safetensors.tmp-", ending);
+    const std::string killed = absl::StrCat(folder_ / "merged/config.json.tmp-", kNobody, "-0");
+    WriteBytes(left, "half");
+    WriteBytes(killed, "half");
+    EXPECT_THAT(std::string(Merge().status().message()), HasSubstr("it has files")) << left;
+    EXPECT_EQ(ReadBytes(left), "half");
+    EXPECT_EQ(ReadBytes(killed), "half");
+  }
 }
 
 // Every half, and the values in the middle between two.
