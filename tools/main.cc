@@ -25,6 +25,7 @@
 #include "tools/flag_values.h"
 #include "tools/help/help_formatter.h"
 #include "tools/help/usage_error.h"
+#include "tools/standard_output.h"
 #include "tools/train/ending/elastic_error.h"
 #include "tools/version/version.h"
 
@@ -147,6 +148,7 @@ void OnTerminate() {
 
 int main(int argc, char** argv) {
   TakeClosedDescriptors();
+  sluice::WaitForReaders();
   sluice::KeepMemoryForErrors();
   doing = "running 'sluice";
   if (argc > 1) absl::StrAppend(&doing, " ", argv[1]);

@@ -5,9 +5,12 @@
 
 Completion is asked in bash as bash asks, and compared with --help; zsh and fish read their scripts where they are there.
 """
+import fcntl
 import json
+import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -171,6 +174,10 @@ class Mistyped(unittest.TestCase):
         self.assertIn("--data takes one value, and is given 2; leave all but one out; see 'sluice train --help'",
                       self.refused("train", "--data", "a", "--data", "b"))
 
+    def test_what_is_given_nothing(self):
+        for flag in ("--zero", "--head-rows", "--threads-per-stage", "--data"):
+            self.assertIn(f"{flag} needs a value; see 'sluice train --help'", self.refused("train", f"{flag}="))
+
     def test_words_that_no_command_takes(self):
         self.assertIn("'gpt2-xl' is a word too many: 'sluice plan' takes one model; leave it out, or put a value that has "
                       "spaces into quotes; see 'sluice plan --help'",
@@ -194,6 +201,24 @@ class Mistyped(unittest.TestCase):
 
     def test_missing_value(self):
         self.assertIn("--lr needs a value; see 'sluice train --help'", self.refused("train", "--lr"))
+
+
+class StandardOutput(unittest.TestCase):
+    def test_waits_for_the_reader_of_a_pipe_that_somebody_made_non_blocking(self):
+        for arguments in (["schedule", "list"], ["schedule", "show", "1f1b", "-p", "8", "-m", "64", "--json"], ["completion", "bash"]):
+            reader, writer = os.pipe()
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+            os.set_blocking(writer, False)
+            with subprocess.Popen([SLUICE, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True) as process:
+                os.close(writer)
+                select.select([reader], [], [])
+                stat = pathlib.Path(f"/proc/{process.pid}/stat")
+                while stat.read_text(encoding="ascii").rsplit(") ", 1)[1][0] not in "SZ":  # it waits, or has ended
+                    pass
+                with open(reader, encoding="utf-8") as file:
+                    text = file.read()
+                self.assertEqual((process.wait(), process.stderr.read()), (0, ""))
+            self.assertEqual(text, printed(*arguments))
 
 
 class BashCompletion(unittest.TestCase):
