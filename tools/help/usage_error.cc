@@ -120,7 +120,7 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
     return absl::StrCat(given.str(1), ": ", given.str(2),
                         " is not a number that this flag takes; ");
   }
-  static const std::regex no_value("(\\S+): 1 required \\S+ missing");
+  static const std::regex no_value("(\\S+): 1 required .+ missing");
   if (std::regex_match(what, given, no_value))
     return absl::StrCat(given.str(1), " needs a value; ");
   static const std::regex too_many("(\\S+): At Most 1 required but received (\\d+)");
