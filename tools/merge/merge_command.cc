@@ -4,6 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/host_limits.h"
+#include "models/device/out_of_memory.h"
+#include "models/kernels/kernel_threads.h"
 #include "models/spec/json_text.h"
 #include "models/spec/units.h"
 #include "pipeline/checkpoint/adapters/merged_model.h"
@@ -25,6 +28,8 @@ struct MergeFlags {
 };
 
 int RunMerge(const MergeFlags& flags) {
+  // OpenMP ends the process where it cannot start a thread.
+  const KernelThreads threads(1 + StartableThreads(CoresToUse() - 1));
   const absl::StatusOr<MergedModel> merged = MergeModel(flags.request);
   if (!merged.ok()) return Fail(merged.status());
   const nlohmann::ordered_json json = {{"output", flags.request.output},
