@@ -20,7 +20,8 @@ import os
 import statistics
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import nn
@@ -178,7 +179,7 @@ class Profile:
                 restore_seconds_min=0.0,
                 parameters=layer.parameters,
                 parameter_bytes=layer.parameter_bytes,
-                # PyTorch recomputes whole stages or what the model checkpoints itself.
+                # Stages compute whole layers again, or nothing.
                 saved_bytes={
                     "none": layer.saved_bytes,
                     "selective": layer.saved_bytes,
@@ -308,11 +309,13 @@ def _measure_apart(
 def _unchanged(layer: nn.Module, device: torch.device) -> Iterator[None]:
     """Leaves what forwards change as it was: buffers, as running means, and random numbers."""
     buffers = [(buffer, buffer.clone()) for buffer in layer.buffers()]
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        yield
-    with torch.no_grad():
-        for buffer, before in buffers:
-            buffer.copy_(before)
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
 
 
 def profile(
@@ -409,12 +412,100 @@ class _Loss(nn.Module):
         return self._function(out)
 
 
+class _Saved:
+    """What a backward needs of a forward: one tensor, once it was computed again."""
+
+    tensor: Optional[torch.Tensor] = None
+
+
+class _Again:
+    """One forward of a layer that keeps its input alone, and is computed again in its backward.
+
+    torch.utils.checkpoint computes it again for each call of autograd, and a backward that is
+    divided into I and W has several. Here it is computed for the first of them, and its tensors
+    live until the last one that needs them: what ``full`` costs in a plan.
+    """
+
+    def __init__(self, layer: nn.Module, given: torch.Tensor) -> None:
+        self._layer = layer
+        self._given = given.detach().requires_grad_(given.requires_grad)
+        self._version = given._version
+        self._saved: List["weakref.ref[_Saved]"] = []  # the graph has them
+        self._random = torch.get_rng_state()
+        kind = given.device.type
+        self._device_random = torch.cuda.get_rng_state(given.device) if kind == "cuda" else None
+        self._autocast: Any = contextlib.nullcontext()
+        if torch.amp.is_autocast_available(kind):
+            self._autocast = torch.autocast(
+                kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
+            )
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack):
+            out: torch.Tensor = self._layer(given)
+        return out
+
+    def _pack(self, _: torch.Tensor) -> _Saved:
+        saved = _Saved()
+        self._saved.append(weakref.ref(saved))
+        return saved
+
+    def _unpack(self, saved: _Saved) -> torch.Tensor:
+        if saved.tensor is None:
+            self._compute()
+        if saved.tensor is None:
+            raise RuntimeError(
+                f"{type(self._layer).__name__} computed something else the second time than the "
+                'first, so that it has no backward; plan with recompute="none"'
+            )
+        return saved.tensor
+
+    def _compute(self) -> None:
+        if self._given._version != self._version:
+            raise RuntimeError(
+                f"the input of {type(self._layer).__name__} was changed in place, so that it cannot "
+                'be computed again; plan with recompute="none", or make no layer work in place'
+            )
+        rest = iter(self._saved)
+
+        def keep(tensor: torch.Tensor) -> None:
+            reference = next(rest, None)
+            saved = reference() if reference is not None else None
+            if saved is not None:
+                saved.tensor = tensor.detach()
+
+        with _unchanged(self._layer, self._given.device):
+            torch.set_rng_state(self._random)
+            if self._device_random is not None:
+                torch.cuda.set_rng_state(self._device_random, self._given.device)
+            hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing)
+            with hooks, self._autocast, torch.enable_grad():
+                self._layer(self._given)
+
+
+class _RecomputedStage(nn.Sequential):
+    """A stage that keeps the inputs of its layers, and computes each again in its backward."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        for layer in self:
+            given = _Again(layer, given).forward(given) if torch.is_grad_enabled() else layer(given)
+        return given
+
+
+# By what a plan says of a stage.
+_STAGES: Dict[str, Type[nn.Sequential]] = {"none": nn.Sequential, "full": _RecomputedStage}
+
+
 def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequential]:
     """{stage: its layers} of the plan's stages on ``rank``.
 
+    A stage whose ``recompute`` is "full" keeps the input of each of its layers, and computes the
+    layer again in its backward, with the same random numbers.
+
     Raises:
-        ValueError: the plan is for another number of layers, or for several replicas, or layers on
-            two ranks share a parameter, which would become two.
+        ValueError: the plan is for another number of layers, or for several replicas, or has stages
+            that recompute a part of each layer, or layers on two ranks share a parameter, which would
+            become two.
     """
     modules = list(layers)
     stages = plan.stages
@@ -426,6 +517,13 @@ def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequent
         )
     if any(stage.replicas != 1 for stage in stages):
         raise ValueError("the plan has replicas; plan one pipeline, and replicate it with DDP")
+    for stage in stages:
+        if stage.recompute not in _STAGES:
+            raise ValueError(
+                f"stage {stage.stage} of the plan has recompute '{stage.recompute}'; stages of "
+                "PyTorch compute whole layers again ('full'), or nothing ('none'): plan with "
+                'recompute="none", "full" or "auto"'
+            )
     owners: Dict[int, Tuple[int, int]] = {}  # of each parameter: a layer, and its rank
     for stage in stages:
         for index in range(stage.first_layer, (stage.last_layer or 0) + 1):
@@ -437,7 +535,7 @@ def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequent
                         f"and {stage.rank}, which would each have their own"
                     )
     return {
-        stage.stage: nn.Sequential(*modules[stage.first_layer : stage.last_layer + 1])
+        stage.stage: _STAGES[stage.recompute](*modules[stage.first_layer : stage.last_layer + 1])
         for stage in stages
         if stage.rank == rank and stage.last_layer is not None
     }

@@ -68,26 +68,131 @@ def test_a_model_may_have_the_name_that_a_hub_has() -> None:
     assert plan.to_dict()["model"] == "someone/model"
 
 
-@pytest.mark.parametrize("asked", [{"schedule": "1f1b"}, {"schedule": "zbv"}, {}])
-def test_trains_to_the_losses_of_one_process(asked: Any, tmp_path: pathlib.Path) -> None:
-    plan = profile_of().plan(devices=2, micro_batches=torch_model.MICRO_BATCHES, **asked)
-    assert plan.timetable is not None
-    (tmp_path / "plan.json").write_text(plan.to_json())
+def trained(plan: sluice.Plan, folder: pathlib.Path) -> Any:
+    """What torch_run.py writes of two processes that run a plan."""
+    folder.mkdir()
+    (folder / "plan.json").write_text(plan.to_json())
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    out = tmp_path / "losses.json"
+    out = folder / "out.json"
     processes = [
         subprocess.Popen(
             [sys.executable, str(HERE / "torch_run.py"), str(rank), "2", port]
-            + [str(tmp_path / "plan.json"), str(out)],
+            + [str(folder / "plan.json"), str(out)],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         for rank in range(2)
     ]
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
-    losses: List[float] = json.loads(out.read_text())
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("asked", [{"schedule": "1f1b"}, {"schedule": "zbv"}, {}])
+def test_trains_to_the_losses_of_one_process(asked: Any, tmp_path: pathlib.Path) -> None:
+    plan = profile_of().plan(devices=2, micro_batches=torch_model.MICRO_BATCHES, **asked)
+    assert plan.timetable is not None
+    losses: List[float] = trained(plan, tmp_path / "run")["losses"]
     assert losses == pytest.approx(torch_model.reference(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ["schedule", "partition"], [("1f1b", "0-2,3-5"), ("zb-h1", "0-2,3-5"), ("zbv", "0-0,1-2,3-4,5-5")]
+)
+def test_what_a_plan_recomputes_is_computed_once_more(
+    schedule: str, partition: str, tmp_path: pathlib.Path
+) -> None:
+    profile = profile_of()
+    runs = [
+        trained(
+            profile.plan(
+                devices=2,
+                micro_batches=torch_model.MICRO_BATCHES,
+                schedule=schedule,
+                partition=partition,
+                recompute=recompute,
+            ),
+            tmp_path / recompute,
+        )
+        for recompute in ("none", "full")
+    ]
+    assert runs[0]["losses"] == runs[1]["losses"]
+    calls = torch_model.MICRO_BATCHES * (2 if schedule == "zbv" else 3)
+    assert [run["forwards"] for run in runs] == [calls, 2 * calls]
+
+
+def plan_of_one(recompute: str) -> sluice.Plan:
+    return profile_of().plan(devices=1, micro_batches=4, recompute=recompute)
+
+
+@pytest.mark.parametrize("is_divided", [False, True])
+def test_a_stage_that_recomputes_has_the_same_gradients(is_divided: bool) -> None:
+    from torch.distributed.pipelining import _backward
+
+    gradients, buffers, forwards = [], [], []
+    for recompute in ("none", "full"):
+        layers = torch_model.layers()
+        layers[1] = torch.nn.Sequential(layers[1], torch.nn.Dropout(0.5))
+        layers[2] = torch.nn.BatchNorm1d(torch_model.WIDTH)
+        layers[3] = torch.nn.Sequential(layers[3], torch.nn.ReLU(inplace=True))
+        stage = st.stage_modules(layers, plan_of_one(recompute), 0)[0]
+        calls: List[int] = []
+        for layer in stage:
+            layer.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        torch.manual_seed(7)
+        given = torch.randn(torch_model.ROWS, torch_model.WIDTH, requires_grad=True)
+        out = stage(given)
+        other = torch.rand(3)  # a backward leaves the random numbers that follow as they are
+        gradient = torch.ones_like(out)
+        if is_divided:
+            weights = list(stage.parameters())
+            _, groups = _backward.stage_backward_input([out], [gradient], [given], iter(weights))
+            _backward.stage_backward_weight(iter(weights), groups)
+        else:
+            out.backward(gradient)
+        gradients.append([given.grad, *(p.grad for p in stage.parameters()), other, torch.rand(3)])
+        buffers.append(list(stage.buffers()))
+        forwards.append(len(calls))
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(*buffers, strict=True))
+    assert forwards == [6, 12]
+
+
+@pytest.mark.parametrize(["recompute", "kept", "most"], [("none", 6, 6), ("full", 0, 1)])
+def test_a_stage_that_recomputes_keeps_the_inputs_of_its_layers(
+    recompute: str, kept: int, most: int
+) -> None:
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    middles: List[StorageWeakRef] = []
+    seen: List[int] = []
+
+    def alive() -> int:
+        return sum(not middle.expired() for middle in middles)
+
+    layers = []
+    for _ in range(6):
+        up, tanh, down = torch.nn.Linear(4, 9), torch.nn.Tanh(), torch.nn.Linear(9, 4)
+        tanh.register_forward_hook(
+            lambda *given: middles.append(StorageWeakRef(given[-1].untyped_storage()))
+        )
+        up.weight.register_hook(lambda _: seen.append(alive()))
+        layers.append(torch.nn.Sequential(up, tanh, down))
+    out = st.stage_modules(layers, plan_of_one(recompute), 0)[0](torch.randn(5, 4, requires_grad=True))
+    assert alive() == kept
+    out.sum().backward()
+    assert len(seen) == 6 and max(seen) <= most
+    assert alive() == 0
+
+
+def test_says_why_a_layer_is_not_recomputed() -> None:
+    layers = torch_model.layers()
+    layers[3] = torch.nn.ReLU(inplace=True)
+    stage = st.stage_modules(layers, plan_of_one("full"), 0)[0]
+    with pytest.raises(RuntimeError, match="the input of ReLU was changed in place"):
+        stage(torch.randn(torch_model.ROWS, torch_model.WIDTH)).sum().backward()
+    with pytest.raises(ValueError, match="stage 0 of the plan has recompute 'selective'; .* whole layers"):
+        st.stage_modules(torch_model.layers(), plan_of_one("selective"), 0)
 
 
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "Qwen2", "Qwen3", "Mistral"])

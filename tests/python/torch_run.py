@@ -1,6 +1,7 @@
 """One process of a pipeline that sluice.torch planned; for test_torch.py, which starts them.
 
-torch_run.py RANK RANKS PORT PLAN OUT: prints nothing; writes losses to OUT, on the rank of the last stage.
+torch_run.py RANK RANKS PORT PLAN OUT: prints nothing; writes to OUT, on the rank of the last stage, losses, and how
+often its layers ran forward in the last step.
 """
 
 import json
@@ -24,10 +25,15 @@ def main() -> None:
     own = st.stage_modules(model, saved, int(rank))
     last = len(saved.stages) - 1
     parameters = [p for module in own.values() for p in module.parameters()]
+    forwards: list = []
+    for module in own.values():
+        for layer in module:
+            layer.register_forward_hook(lambda *_: forwards.append(1))
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     losses = []
     for inputs, targets in batches():
         optimizer.zero_grad()
+        forwards.clear()  # PyTorch tries the layers out in the first step
         parts: list = []
         given = [inputs] if 0 in own else []
         wanted = {"target": targets, "losses": parts} if last in own else {}
@@ -38,7 +44,7 @@ def main() -> None:
     if last in own:
         assert len(losses) == STEPS and MICRO_BATCHES > 0
         with open(out, "w", encoding="utf-8") as file:
-            json.dump(losses, file)
+            json.dump({"losses": losses, "forwards": len(forwards)}, file)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
