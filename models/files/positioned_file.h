@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-// Of a file that open() does not open, with errno `error`. As absl::ErrnoToStatus, but what is none of
-// a file's names ("text.txt/") is InvalidArgument, as a directory is.
+// Of a file that open() does not open, with errno `error`. As absl::ErrnoToStatus, but what is none
+// of a file's names ("text.txt/") is InvalidArgument, as a directory is.
 absl::Status CannotOpen(int error, const std::string& path);
 
 // By which a file is known again, when it is opened once more.

@@ -107,7 +107,8 @@ class OneFile : public SafetensorsFile {
     return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
   }
 
-  // What was written over meanwhile may have been read as a part of the old tensor and of a new one.
+  // What was written over meanwhile may have been read as a part of the old tensor and of a new
+  // one.
   absl::Status ReadUnchanged(const PositionedFile& file, const TensorEntry& entry, int64_t first,
                              int64_t count, float* out) const {
     if (absl::Status status = ReadFrom(file, entry, first, count, out); !status.ok()) return status;

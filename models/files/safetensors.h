@@ -19,9 +19,10 @@ namespace sluice {
 // When a file of tensors is open: many at once would be more than a process may have.
 enum class FileOpen : uint8_t { kAlways, kWhileReading };
 
-// Tensors on the disk: those of one safetensors file, or of the shards of a model (OpenShards). They
-// are read at their positions and never mapped, so that a file which another process cuts short or
-// writes into meanwhile is an error (DataLoss) and not the end of this process. Any thread may read.
+// Tensors on the disk: those of one safetensors file, or of the shards of a model (OpenShards).
+// They are read at their positions and never mapped, so that a file which another process cuts
+// short or writes into meanwhile is an error (DataLoss) and not the end of this process. Any thread
+// may read.
 class SafetensorsFile {
  public:
   // DataLoss or InvalidArgument names the file and what is wrong (truncated, header, offsets that

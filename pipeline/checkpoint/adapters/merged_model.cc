@@ -39,8 +39,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kPiece = int64_t{1} << 20;  // elements that are copied together
 
 // Whether `file` is what a merge that was interrupted has left of a file. Another process that
-// still writes it may be at work at this moment; one of our own number is not, which is common where
-// each container counts anew.
+// still writes it may be at work at this moment; one of our own number is not, which is common
+// where each container counts anew.
 bool IsLeftover(const fs::directory_entry& file) {
   std::error_code error;
   const auto name = ParseTemporaryName(file.path().filename().string());

@@ -25,8 +25,9 @@ struct MergedModel {
 // Writes a folder that transformers loads: the base model's weights, each in the type that it has
 // there, with the adapter's products added in fp32 to those of the adapted maps; config.json as it
 // is in the base model's folder, and the other files of IsKeptFile. One tensor is in memory at a
-// time. config.json comes last, so a folder that has one is whole; after an error nothing is left. A merge
-// that is killed leaves a file under FileWriter's temporary name, which the next one removes.
+// time. config.json comes last, so a folder that has one is whole; after an error nothing is left.
+// A merge that is killed leaves a file under FileWriter's temporary name, which the next one
+// removes.
 // Errors are those of OpenModelFolder, MatchWeights, OpenAdapter and AdaptedMaps; InvalidArgument
 // for an output folder with files, and a weight that is not finite; ResourceExhausted when the disk
 // is full.
