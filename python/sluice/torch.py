@@ -255,16 +255,56 @@ def _saved(layer: nn.Module, given: torch.Tensor) -> Tuple[int, torch.Tensor]:
     return sum(kept.values()), out
 
 
+class _Input:
+    """What a layer is given: the tensor itself, or a copy each time where the layer changes it.
+
+    Gradients of the tensor pass through a copy as they are.
+    """
+
+    def __init__(self, given: torch.Tensor) -> None:
+        self.tensor = given
+        self._is_changed = True  # until it is known
+
+    def __call__(self) -> torch.Tensor:
+        return self.tensor.clone() if self._is_changed else self.tensor
+
+    def look_at(self, used: torch.Tensor) -> None:
+        """``used``: one that the layer was given."""
+        self._is_changed = used._version > 0
+
+
+def _first_forward(layer: nn.Module, given: _Input, name: str) -> Tuple[int, torch.Tensor]:
+    """_saved, of a layer that returns one tensor that has a gradient.
+
+    Raises:
+        ValueError: it does not, or does not take its input.
+    """
+    used = given()
+    try:
+        saved, out = _saved(layer, used)
+    except (RuntimeError, TypeError) as error:
+        before = "the micro-batch" if name.startswith("0 ") else "what the layer before it returns"
+        raise ValueError(f"layer {name} does not take {before}: {error}") from error
+    given.look_at(used)
+    if not isinstance(out, torch.Tensor):
+        raise ValueError(f"layer {name} returns a {type(out).__name__}; expected one tensor")
+    if not out.is_floating_point():
+        raise ValueError(f"layer {name} returns {out.dtype}, which has no gradient")
+    return saved, out
+
+
 def _measure(
-    layer: nn.Module, given: torch.Tensor, repeats: int, stopwatch: _Stopwatch
+    layer: nn.Module, source: _Input, name: str, repeats: int, stopwatch: _Stopwatch
 ) -> Tuple[List[Tuple[float, ...]], torch.Tensor, int]:
     """Seconds of each repetition, in the order of _CALLS; the output; the bytes that are saved."""
     trained = [p for p in layer.parameters() if p.requires_grad]
-    saved, out = _saved(layer, given)
+    given = source.tensor
+    saved, out = _first_forward(layer, source, name)
     gradient = torch.randn_like(out)
     times: List[Tuple[float, ...]] = []
     for repeat in range(repeats + 1):
-        forward, out = stopwatch(lambda: layer(given))
+        used = source()
+        forward, out = stopwatch(lambda: layer(used))
         input_grad = 0.0
         if given.requires_grad:
             input_grad, _ = stopwatch(
@@ -278,19 +318,20 @@ def _measure(
             )
         apart = (0.0, whole)
         if given.requires_grad and trained:
-            apart = _measure_apart(layer, given, gradient, stopwatch)
+            apart = _measure_apart(layer, source, gradient, stopwatch)
         if repeat > 0:  # the first call warms up
             times.append((forward, input_grad, max(whole - input_grad, 0.0), *apart))
     return times, out.detach(), saved
 
 
 def _measure_apart(
-    layer: nn.Module, given: torch.Tensor, gradient: torch.Tensor, stopwatch: _Stopwatch
+    layer: nn.Module, source: _Input, gradient: torch.Tensor, stopwatch: _Stopwatch
 ) -> Tuple[float, float]:
     """Seconds of I and of W as PyTorch's pipeline stages run them, one after the other."""
     from torch.distributed.pipelining import _backward
 
-    out = layer(given)
+    given = source.tensor
+    out = layer(source())
     parameters = list(layer.parameters())
     before = [p.grad for p in parameters]
     input_grad, (_, groups) = stopwatch(
@@ -342,14 +383,16 @@ def profile(
         model: a name for people.
 
     Raises:
-        ValueError: there are no layers, ``repeats`` is below 1, or a layer does not take what the one
-            before it returns.
+        ValueError: there are no layers, ``repeats`` is no whole number from 1 on, a layer does not
+            take what the one before it returns, or returns no tensor that has a gradient.
     """
     modules = list(layers)
     if not modules:
         raise ValueError("there are no layers to measure")
-    if repeats < 1:
-        raise ValueError(f"repeats is {repeats}; expected at least 1")
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ValueError(f"repeats is {repeats}; expected a whole number, at least 1")
+    if torch.is_inference_mode_enabled():
+        raise ValueError("torch.inference_mode() has no gradients; measure outside of it")
     states = {"adamw": 2, "sgd": 0}
     if optimizer not in states:
         raise ValueError(f"optimizer is '{optimizer}'; expected 'adamw' or 'sgd'")
@@ -364,12 +407,10 @@ def profile(
             given.requires_grad_()
         name = f"{index} {type(getattr(layer, 'block', layer)).__name__}"
         try:
-            with _unchanged(timed, given.device):
-                times, out, saved = _measure(timed, given, repeats, stopwatch)
+            with _unchanged(timed, given.device), torch.enable_grad():
+                times, out, saved = _measure(timed, _Input(given), name, repeats, stopwatch)
         except (RuntimeError, TypeError) as error:
-            raise ValueError(
-                f"layer {name} does not take what the layer before it returns: {error}"
-            ) from error
+            raise ValueError(f"layer {name} cannot be measured: {error}") from error
         columns = list(zip(*times))
         parameters = [p for p in layer.parameters() if p.requires_grad]
         weights = sum(_bytes(p) for p in layer.parameters())

@@ -50,8 +50,10 @@ def test_a_part_of_more_data_counts_as_much_as_a_copy_of_it() -> None:
 
 
 def test_each_call_is_timed_once_at_least() -> None:
-    with pytest.raises(ValueError, match="repeats is 0; expected at least 1"):
-        st.profile(torch_model.layers(), torch_model.batches()[0][0], repeats=0)
+    repeats: Any
+    for repeats in (0, 1.5):
+        with pytest.raises(ValueError, match=f"repeats is {repeats}; expected a whole number, at"):
+            st.profile(torch_model.layers(), torch_model.batches()[0][0], repeats=repeats)
 
 
 def test_plan_reads_the_profile() -> None:
@@ -275,6 +277,46 @@ def test_the_group_has_the_processes_of_the_plan() -> None:
             st.pipeline(torch_model.layers(), plan, loss_fn=torch_model.loss_fn)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def test_layers_that_work_in_place_are_measured_and_change_nothing() -> None:
+    relu = torch.nn.ReLU(inplace=True)
+    data = torch.randn(4, 32)
+    before = data.clone()
+    first, last = torch.nn.Linear(32, 8), torch.nn.Linear(8, 2)
+    for layers in (
+        [relu, torch.nn.Linear(32, 2)],
+        [first, relu, last],
+        [first, torch.nn.Sequential(relu, last)],
+    ):
+        found = st.profile(layers, data, repeats=1)
+        assert torch.equal(data, before)
+        assert all(layer.input_grad_seconds > 0 for layer in found.layers[1:])
+
+
+class _Ids(torch.nn.Module):
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return given.long()
+
+
+@pytest.mark.parametrize(
+    "layers, says",
+    [
+        ([torch.nn.Linear(9, 8)], "layer 0 Linear does not take the micro-batch: "),
+        ([torch.nn.Linear(4, 8), torch.nn.LSTM(8, 8)], "layer 1 LSTM returns a tuple; expected one"),
+        ([torch.nn.Linear(4, 8), _Ids()], "layer 1 _Ids returns torch.int64, which has no gradient"),
+    ],
+)
+def test_the_layer_at_fault_is_named(layers: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        st.profile(layers, torch.zeros(2, 4))
+
+
+def test_profiles_where_gradients_are_switched_off() -> None:
+    with torch.no_grad():
+        assert profile_of().layers[-1].input_grad_seconds > 0
+    with torch.inference_mode(), pytest.raises(ValueError, match="measure outside of it"):
+        profile_of()
 
 
 def test_says_what_is_wrong() -> None:
