@@ -132,7 +132,8 @@ TEST_F(TrainLogTest, AResumedRunGoesOnAndRepeatsNothing) {
 
 TEST_F(TrainLogTest, ALineIsThereAsSoonAsItsStepIsDone) {
   SluiceProcess run(Arguments("--steps 1000000 --json" + Log("log.jsonl")));
-  ASSERT_TRUE(run.WaitForOutput("{\"step\":20,"));
+  // A step is printed just before its line is written: when 21 is printed, 20 has its line.
+  ASSERT_TRUE(run.WaitForOutput("{\"step\":21,"));
   run.Signal(SIGKILL);
   run.Wait();
   EXPECT_GE(Lines(Text("log.jsonl")).size(), 20u);
