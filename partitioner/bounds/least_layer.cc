@@ -41,4 +41,30 @@ Fullest FullestRank(std::vector<double> sizes, int ranks) {
   return fullest;
 }
 
+std::vector<double> StartsOf(const Workload& workload) {
+  std::vector<double> starts = {0};
+  for (int rank = 1; rank < workload.devices; ++rank) {
+    const bool has_layer = rank <= workload.machines.costs->layer_count();
+    starts.push_back(starts.back() + (has_layer ? LeastOf(workload, rank - 1).forward : 0));
+  }
+  return starts;
+}
+
+double FullestRankWithStart(std::vector<double> sizes, const std::vector<double>& starts) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  std::vector<double> before = {0};  // [count] sum of so many of the largest
+  for (double size : sizes) before.push_back(before.back() + size);
+  const size_t ranks = starts.size();
+  double most = 0;
+  for (size_t largest = 1; largest <= sizes.size(); ++largest) {
+    const size_t each = (largest - 1) / ranks + 1;
+    // The least `count` of the largest.
+    const auto least = [&](size_t count) { return before[largest] - before[largest - count]; };
+    double here = starts[(largest - 1) % ranks] + least(each);
+    if (each < largest) here = std::min(here, least(each + 1));
+    most = std::max(most, here);
+  }
+  return most;
+}
+
 }  // namespace sluice

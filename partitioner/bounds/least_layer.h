@@ -36,6 +36,17 @@ struct Fullest {
 };
 Fullest FullestRank(std::vector<double> sizes, int ranks);
 
+// How long each rank waits at least before it has anything to do, seconds, in ascending order: the
+// first layers of two ranks differ, and a rank starts only when a micro-batch has gone forward
+// through all layers before its first one. Rank `i` of them, counted from 0, waits at least for
+// layers 0 to i - 1.
+std::vector<double> StartsOf(const Workload& workload);
+
+// As FullestRank, in seconds, where the ranks that have most do not all start at once: of the
+// largest k * ranks + j, either some rank has k + 2, or j ranks have k + 1, the last of which waits
+// for starts[j - 1] first. `starts` ascend, one per rank.
+double FullestRankWithStart(std::vector<double> sizes, const std::vector<double>& starts);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PARTITIONER_BOUNDS_LEAST_LAYER_H_

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "partitioner/bounds/fill_floor.h"
@@ -106,8 +108,10 @@ double StepFloor(const Workload& workload) {
     all += each.back();
     once += chained;
   }
+  const std::vector<double> starts = StartsOf(workload);
+  all += std::accumulate(starts.begin(), starts.end(), 0.0);
   const double time =
-      std::max({all / workload.devices, once, FullestRank(each, workload.devices).sum});
+      std::max({all / workload.devices, once, FullestRankWithStart(std::move(each), starts)});
   if (!workload.machines.limits_memory()) return time;
   return std::max({time, MemoryFloor(workload).Seconds(), FillFloor(workload)});
 }

@@ -1,7 +1,6 @@
 #include "partitioner/orders/custom_order.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -27,6 +26,12 @@ constexpr int64_t kManyActions = 1'000'000;
 // With more, schedules/optimise takes seconds and finds nothing faster than the rules do: none in
 // bench/plan_search, whose timetables have 50 thousand actions and more.
 constexpr int64_t kManyToOptimise = 20'000;
+// Of so many of the rows, those near them are tried as well; then those near the best of these,
+// again and again, until one more time saves less than this share of its seconds, or so many
+// actions have been dispatched: a second's work or less for each million of them.
+constexpr size_t kCentres = 3;
+constexpr double kWorthARound = 0.001;
+constexpr int64_t kMostDispatched = 30'000'000;
 // Of schedules/optimise. Steps of eight plans of 70B on 16 to 32 H100 and H200 are up to 2.6 %
 // shorter with 4 than with 1, in up to 2.5 times the time; 8 finds little more.
 constexpr double kEffort = 4;
@@ -36,11 +41,15 @@ constexpr int kMostTurns = 6;
 constexpr double kWorthATurn = 0.001;
 constexpr int64_t kMostMoves = 40'000'000;
 
+// Of one timetable.
+int64_t Actions(const Workload& workload) {
+  return int64_t{3} * kChunks * workload.devices * workload.micro_batches;
+}
+
 bool WorthTrying(const Workload& workload, bool few_actions) {
-  const int64_t actions = int64_t{3} * kChunks * workload.devices * workload.micro_batches;
-  return workload.machines.rank_costs.empty() && workload.machines.rank_memory.empty() &&
-         workload.devices > 1 && few_actions == (actions < kFewActions) &&
-         actions <= kManyActions &&
+  const int64_t actions = Actions(workload);
+  return workload.machines.rank_costs.empty() && workload.devices > 1 &&
+         few_actions == (actions < kFewActions) && actions <= kManyActions &&
          workload.machines.costs->layer_count() >= kChunks * workload.devices;
 }
 
@@ -124,6 +133,7 @@ bool MayKeepBusy(const optimise::Problem& problem) {
 
 // The dispatcher's answer to a trial.
 struct Answer {
+  CustomOrderTrial trial;
   Candidate candidate;  // unordered
   StageAssignment assignment;
   optimise::Problem problem;
@@ -133,6 +143,7 @@ struct Answer {
 Answer DispatchTrial(const Workload& workload, const CustomOrderLimits& limits,
                      const CustomOrderTrial& trial) {
   Answer answer;
+  answer.trial = trial;
   if (limits.stop && limits.stop()) return answer;
   const Layout layout = Lay(workload, trial);
   if (layout.cut.partition.empty()) return answer;
@@ -159,14 +170,6 @@ std::vector<Answer> DispatchAll(const Workload& workload, const CustomOrderLimit
   return answers;
 }
 
-// The number of the fastest.
-size_t Fastest(const std::vector<Answer>& answers) {
-  const auto best = std::min_element(
-      answers.begin(), answers.end(),
-      [](const auto& a, const auto& b) { return a.schedule.value < b.schedule.value; });
-  return static_cast<size_t>(best - answers.begin());
-}
-
 Candidate Ordered(int chunks, Timetable timetable) {
   Candidate candidate{kCustomOrder, chunks, std::move(timetable), nullptr};
   candidate.timetable.name = kCustomOrder;
@@ -188,23 +191,69 @@ std::optional<CustomOrder> Make(const Workload& workload, double cutoff, Candida
   return made;
 }
 
-// The fastest that fits: bytes are counted more finely than the dispatcher does.
-std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
-                                       std::vector<Answer> answers) {
-  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) {
-    return a.schedule.value < b.schedule.value;
-  });
-  for (const Answer& answer : answers) {
-    if (answer.schedule.value >= cutoff) break;
-    std::optional<CustomOrder> made =
-        Make(workload, cutoff,
-             Ordered(answer.candidate.chunks,
-                     optimise::TimetableOf(answer.problem, answer.schedule.order)),
-             answer.assignment);
-    if (made) return made;
+// Tries rounds of trials, and keeps the fastest order that fits.
+class Trials {
+ public:
+  Trials(const Workload& workload, const CustomOrderLimits& limits)
+      : workload_(workload), limits_(limits) {}
+
+  std::optional<CustomOrder> Run() {
+    std::vector<CustomOrderTrial> centres = Try(CustomOrderTrials());
+    while (left_ > 0 && !centres.empty() && seconds() > limits_.enough) {
+      std::vector<CustomOrderTrial> near;
+      for (const CustomOrderTrial& centre : centres) {
+        for (const CustomOrderTrial& trial : TrialsNear(centre)) near.push_back(trial);
+      }
+      const double before = seconds();
+      Try(near);
+      centres.clear();
+      if (seconds() < before * (1 - kWorthARound)) centres.push_back(*trial_);
+    }
+    if (seconds() >= limits_.cutoff) return std::nullopt;
+    return std::move(order_);
   }
-  return std::nullopt;
-}
+
+ private:
+  double seconds() const { return order_ ? order_->seconds : optimise::kNever; }
+
+  // The most promising of them.
+  std::vector<CustomOrderTrial> Try(absl::Span<const CustomOrderTrial> trials) {
+    std::vector<Answer> answers = DispatchAll(workload_, limits_, trials);
+    std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) {
+      return a.schedule.value < b.schedule.value;
+    });
+    std::vector<CustomOrderTrial> promising;
+    for (const Answer& answer : answers) {
+      if (answer.schedule.value == optimise::kNever) break;
+      left_ -= Actions(workload_);
+      if (promising.size() < kCentres) promising.push_back(answer.trial);
+    }
+    TakeFastest(answers);
+    return promising;
+  }
+
+  void TakeFastest(const std::vector<Answer>& answers) {
+    for (const Answer& answer : answers) {
+      if (answer.schedule.value >= seconds()) return;
+      // Bytes are counted more finely here than the dispatcher does.
+      std::optional<CustomOrder> made =
+          Make(workload_, seconds(),
+               Ordered(answer.candidate.chunks,
+                       optimise::TimetableOf(answer.problem, answer.schedule.order)),
+               answer.assignment);
+      if (!made) continue;
+      order_ = std::move(made);
+      trial_ = answer.trial;
+      return;
+    }
+  }
+
+  const Workload& workload_;
+  const CustomOrderLimits& limits_;
+  int64_t left_ = kMostDispatched;  // actions
+  std::optional<CustomOrder> order_;
+  std::optional<CustomOrderTrial> trial_;  // that made it
+};
 
 // The timetable that schedules/optimise finds for these stages; the candidate's is a first try.
 std::optional<CustomOrder> OrderAnew(const Workload& workload, const Candidate& candidate,
@@ -242,14 +291,7 @@ bool MoveLayers(const Workload& workload, const CustomOrderLimits& limits, Custo
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits) {
   if (!WorthTrying(workload, limits.few_actions)) return std::nullopt;
-  std::vector<Answer> answers = DispatchAll(workload, limits, CustomOrderTrials());
-  const size_t best = Fastest(answers);
-  const double fastest = answers[best].schedule.value;
-  if (fastest != optimise::kNever && fastest > limits.enough) {
-    std::vector<Answer> near = DispatchAll(workload, limits, TrialsNear(CustomOrderTrials()[best]));
-    std::move(near.begin(), near.end(), std::back_inserter(answers));
-  }
-  return MakeFastest(workload, limits.cutoff, std::move(answers));
+  return Trials(workload, limits).Run();
 }
 
 std::optional<CustomOrder> FindBetterOrder(const Workload& workload, const Candidate& candidate,

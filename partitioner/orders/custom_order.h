@@ -40,11 +40,11 @@ struct CustomOrderLimits {
 //   2. The other ranks recompute in the time that they have to spare; where all ranks lack memory,
 //      all may work longer (recompute_choice.h).
 //   3. The row's rules dispatch the actions; of all timetables the fastest that fits is kept.
-// Where that takes more than `limits.enough` seconds, 4. the rows near the best one (TrialsNear) are
-// tried as well.
+// Where that takes more than `limits.enough` seconds, 4. rows near the best ones (TrialsNear) are
+// tried as well, as long as each time saves something.
 // Returns nothing where this does not pay: with fewer than 2,000 actions, unless these are asked
 // for, since the exact search of the catalogue is quick and proves more; with less than two layers
-// per device; where devices differ; or where nothing is below `limits.cutoff`.
+// per device; where devices differ in speed; or where nothing is below `limits.cutoff`.
 std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
                                            const CustomOrderLimits& limits = {});
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "partitioner/bounds/least_layer.h"
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/search/partition_answer.h"
 #include "partitioner/workload.h"
@@ -144,8 +145,9 @@ TEST(FillFloor, AddsWhatTheFullestRankWaits) {
   workload.machines.costs =
       std::make_shared<const CostTable>(*CostTable::Create(std::vector<LayerCost>(4, layer)));
   EXPECT_DOUBLE_EQ(FillFloor(workload), 300 + (4 - 1) + 2 * 3);
+  // With memory for all, one of the two ranks starts when a layer has gone forward.
   workload.machines.memory_limit = 1'000;
-  EXPECT_DOUBLE_EQ(StepFloor(workload), 300 + 2 * 3);
+  EXPECT_DOUBLE_EQ(StepFloor(workload), 1 + 300 + 2 * 3);
 }
 
 // Five layers on two ranks: one has three, and their updates.
@@ -159,6 +161,67 @@ TEST(StepFloor, CountsTheUpdatesOfTheFullestRank) {
   workload.devices = 2;
   workload.micro_batches = 10;
   EXPECT_DOUBLE_EQ(StepFloor(workload), 3 * (10 * 3 + 2));
+}
+
+// Eight layers on three ranks. One has three; where no rank has four, a second one has three, too,
+// and the later of the two starts when the first layer has gone forward.
+TEST(StepFloor, CountsWhatTheLaterOfTwoFullRanksWaits) {
+  LayerCost layer;
+  layer.forward_seconds = 2;
+  layer.input_grad_seconds = layer.weight_grad_seconds = 1;
+  Workload workload;
+  workload.devices = 3;
+  workload.micro_batches = 10;
+  const auto floor_of = [&](int layers) {
+    workload.machines.costs = std::make_shared<const CostTable>(
+        *CostTable::Create(std::vector<LayerCost>(static_cast<size_t>(layers), layer)));
+    return StepFloor(workload);
+  };
+  EXPECT_DOUBLE_EQ(floor_of(7), 3 * 40);
+  EXPECT_DOUBLE_EQ(floor_of(8), 2 + 3 * 40);
+  EXPECT_DOUBLE_EQ(floor_of(9), 4 + 3 * 40);
+  EXPECT_DOUBLE_EQ(floor_of(10), 4 * 40);
+}
+
+// Every way to give things to ranks that start one after the other.
+double LeastOfAll(const std::vector<double>& sizes, const std::vector<double>& starts) {
+  double least = kNothing;
+  const auto ranks = static_cast<int>(starts.size());
+  std::vector<int> rank_of(sizes.size());
+  for (bool more = true; more;) {
+    std::vector<double> sums(starts.size());
+    for (size_t i = 0; i < sizes.size(); ++i) sums[static_cast<size_t>(rank_of[i])] += sizes[i];
+    double most = 0;
+    for (size_t rank = 0; rank < sums.size(); ++rank) {
+      if (sums[rank] > 0) most = std::max(most, starts[rank] + sums[rank]);
+    }
+    least = std::min(least, most);
+    more = false;
+    for (int& rank : rank_of) {
+      rank = rank + 1 < ranks ? rank + 1 : 0;
+      more = rank != 0;
+      if (more) break;
+    }
+  }
+  return least;
+}
+
+TEST(FullestRankWithStart, IsBelowEveryAssignment) {
+  int above_without = 0, equal = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    Random random(seed);
+    std::vector<double> sizes, starts = {0};
+    const int count = 1 + Below(random, 7), ranks = 1 + Below(random, 3);
+    for (int i = 0; i < count; ++i) sizes.push_back(5 + Below(random, 4));
+    for (int rank = 1; rank < ranks; ++rank) starts.push_back(starts.back() + Below(random, 3));
+    const double bound = FullestRankWithStart(sizes, starts);
+    const double least = LeastOfAll(sizes, starts);
+    EXPECT_LE(bound, least) << "seed " << seed;
+    above_without += bound > FullestRank(sizes, ranks).sum;
+    equal += bound == least;
+  }
+  EXPECT_GT(above_without, 40);
+  EXPECT_GT(equal, 100);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "models/spec/model_spec.h"
+#include "partitioner/candidate.h"
 #include "partitioner/costs/device.h"
+#include "partitioner/memory/in_flight.h"
 #include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/answer/search.h"
 #include "tests/partitioner/random_chain.h"
@@ -129,6 +131,49 @@ TEST(FindPlan, TakesNoLessThanItsLayersDeclare) {
     }
   }
   EXPECT_GT(largest, 1);
+}
+
+// What the layers of a plan declare on the fullest rank.
+int64_t DeclaredBytes(const JointRequest& request, const JointPlan& joint) {
+  const PlanRequest asked = RequestOf(request.common, joint.setting, joint.machines);
+  const Candidate candidate{joint.plan.schedule, joint.plan.chunks, joint.plan.timetable, nullptr};
+  const PartitionProblem problem = ProblemOf(asked, candidate);
+  const std::vector<int64_t> bytes =
+      PeakBytes(InFlight(joint.plan.timetable), PriceStages(problem, AssignmentOf(joint.plan)));
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
+// One rank's run may take more beyond its layers than those of others: these keep their memory.
+TEST(FindPlan, LeavesRoomOnTheDevicesThatNeedIt) {
+  int repaired = 0, more = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    PlanQuestion question = RandomQuestion(seed);
+    question.memory = INT64_MAX / 2;
+    const PlanSource source = *MakeSource(question);
+    const absl::StatusOr<JointPlan> roomy = MakeJointPlan(*MakeJointRequest(question, source));
+    ASSERT_TRUE(roomy.ok()) << roomy.status();
+    question.memory = roomy->plan.largest_peak_bytes();
+    const PlanSource little = *MakeSource(question);
+    const JointRequest request = *MakeJointRequest(question, little);
+    const absl::StatusOr<JointPlan> found = FindPlan(question, little, request, {});
+    if (!found.ok()) continue;
+    EXPECT_LE(found->plan.largest_peak_bytes(), *question.memory) << seed;
+    PlanQuestion anywhere = question;
+    anywhere.memory = INT64_MAX / 2;
+    JointPlan first = *roomy;
+    ASSERT_TRUE(FitRun(anywhere, source, *MakeJointRequest(anywhere, source), &first).ok());
+    int64_t beyond = 0;
+    for (size_t rank = 0; rank < first.plan.peak_bytes.size(); ++rank) {
+      if (first.plan.peak_bytes[rank] <= *question.memory) continue;
+      beyond = std::max(beyond, first.plan.peak_bytes[rank] - roomy->plan.peak_bytes[rank]);
+    }
+    if (beyond == 0) continue;
+    ++repaired;
+    more += DeclaredBytes(request, *found) > *question.memory - beyond;
+  }
+  RecordProperty("repaired", repaired);
+  RecordProperty("more", more);
+  EXPECT_GT(more, 0);
 }
 
 // The bytes of a run of the partition and policies that need least, found by trying all.

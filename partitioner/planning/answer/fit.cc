@@ -16,6 +16,7 @@
 #include "partitioner/planning/answer/audit_cost.h"
 #include "partitioner/planning/answer/head_advice.h"
 #include "partitioner/planning/answer/run_memory.h"
+#include "partitioner/planning/plan/leaner_plan.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/race/planner.h"
 
@@ -56,13 +57,17 @@ absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source
   return absl::OkStatus();
 }
 
-// Limits the layers' own bytes so that the device that was over saves what it was over.
-int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<int64_t>& run,
-                       int64_t limit, int64_t tightened) {
+// Leaves room on each device for what its run took beyond the layers' own bytes. Device by device,
+// since the first and the last layer take much more than others.
+void LeaveRoom(const std::vector<int64_t>& declared, const std::vector<int64_t>& run,
+               const Machines& asked, Machines* machines) {
+  std::vector<int64_t> memory(run.size());
   for (size_t rank = 0; rank < run.size(); ++rank) {
-    if (run[rank] > limit) tightened = std::min(tightened, declared[rank] - (run[rank] - limit));
+    const int64_t beyond = std::max<int64_t>(0, run[rank] - declared[rank]);
+    memory[rank] = std::min(machines->MemoryOf(static_cast<int>(rank)),
+                            asked.MemoryOf(static_cast<int>(rank)) - beyond);
   }
-  return tightened;
+  machines->rank_memory = std::move(memory);
 }
 
 // The plan that needs least memory, with what a run of it allocates: made leaner where it does not
@@ -93,7 +98,6 @@ absl::Status WhyTooLarge(const LeanestPlan& leanest, int64_t limit, const absl::
 absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
                       const JointRequest& joint, JointPlan* best) {
   const PlanRequest asked = RequestOf(joint.common, best->setting, best->machines);
-  const std::optional<int64_t> limit = asked.machines.memory_limit;
   PlanRequest request = asked;  // with less memory after each repair
   double lower_bound = best->plan.lower_bound;
   absl::Status unproved;
@@ -106,10 +110,9 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
     best->completed = !absl::IsDeadlineExceeded(status);
     if (!best->completed) return absl::OkStatus();
     if (!status.ok()) return status;
-    if (!limit || best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
-    request.machines.memory_limit =
-        TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
-    if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;
+    if (FitsInto(asked.machines, best->plan)) return absl::OkStatus();
+    LeaveRoom(declared, best->plan.peak_bytes, asked.machines, &request.machines);
+    if (repair == kMostRepairs || request.machines.least_memory() <= 0) break;
     absl::StatusOr<Plan> plan = MakePlan(request, &best->plan);
     if (absl::IsDeadlineExceeded(plan.status())) unproved = plan.status();
     if (absl::IsDeadlineExceeded(plan.status()) || absl::IsFailedPrecondition(plan.status())) break;
@@ -127,8 +130,8 @@ absl::Status FitBytes(const PlanQuestion& question, const PlanSource& source,
   leanest->plan.SetLowerBound(lower_bound);
   leanest->plan.rejected = std::move(best->plan.rejected);
   best->plan = leanest->plan;
-  if (best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
-  return WhyTooLarge(*leanest, *limit, unproved);
+  if (FitsInto(asked.machines, best->plan)) return absl::OkStatus();
+  return WhyTooLarge(*leanest, asked.machines.least_memory(), unproved);
 }
 
 // A setting, what is asked of it, and the least bytes that its layers declare.
@@ -145,7 +148,7 @@ std::vector<LeanSetting> LeanestFirst(const JointRequest& joint,
   std::vector<LeanSetting> settings;
   for (const PlanSetting& setting : joint.settings) {
     absl::StatusOr<Machines> machines = joint.price(setting);
-    if (!machines.ok() || !machines->memory_limit) continue;
+    if (!machines.ok() || !machines->limits_memory()) continue;
     LeanSetting each{&setting, RequestOf(joint.common, setting, *std::move(machines))};
     each.request.stop = stop;
     if (joint.settings.size() > 1) {
@@ -216,8 +219,8 @@ absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSou
     chosen = &each;
   }
   if (!least) return why;
-  const int64_t limit = *chosen->request.machines.memory_limit;
-  if (several && least->plan.largest_peak_bytes() > limit) {
+  const Machines& machines = chosen->request.machines;
+  if (several && !FitsInto(machines, least->plan)) {
     absl::StatusOr<LeanestPlan> leaner =
         LeastMemoryRun(question, source, *chosen->setting, chosen->request, stop);
     if (leaner.ok()) {
@@ -226,8 +229,8 @@ absl::StatusOr<JointPlan> FitLeanest(const PlanQuestion& question, const PlanSou
       return leaner.status();
     }
   }
-  if (least->plan.largest_peak_bytes() > limit) {
-    const absl::Status status = WhyTooLarge(*least, limit, why);
+  if (!FitsInto(machines, least->plan)) {
+    const absl::Status status = WhyTooLarge(*least, machines.least_memory(), why);
     if (!several) return status;
     return absl::Status(status.code(),
                         absl::StrCat(status.message(), " (", chosen->setting->Describe(), ")"));
