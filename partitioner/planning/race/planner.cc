@@ -31,6 +31,9 @@ constexpr size_t kWave = 4;
 // order would save less than this.
 constexpr double kSmallGap = 0.002;
 constexpr double kWorthwhile = 0.002;
+// One whose gap is larger may have a much better order: so many more plans are ordered anew, too.
+constexpr double kFar = 0.05;
+constexpr size_t kMoreStarts = 2;
 
 absl::Status CheckRequest(const PlanRequest& request) {
   if (request.devices < 1) {
@@ -164,7 +167,11 @@ class Planner {
   // where the best plan may be far from what is possible, an order made for it may be faster.
   void Reorder() {
     if (!AllowsCustomOrder(request_) || !MayImprove()) return;
+    const std::vector<const TimetableContestant*> others = Slower();
     ReorderFrom(*best_->candidate, *best_->assignment);
+    for (size_t i = 0; i < std::min(others.size(), kMoreStarts) && MayImprove(kFar); ++i) {
+      ReorderFrom(others[i]->candidate(), others[i]->assignment());
+    }
     if (before_ != nullptr && MayImprove()) {
       ReorderFrom({before_->schedule, before_->chunks, before_->timetable, nullptr},
                   AssignmentOf(*before_));
@@ -176,8 +183,8 @@ class Planner {
     }
   }
 
-  bool MayImprove() const {
-    const double small = std::max(request_.gap, kSmallGap);
+  bool MayImprove(double small_gap = kSmallGap) const {
+    const double small = std::max(request_.gap, small_gap);
     return RelativeGap(best_->seconds, Bound()) > small + kProofTolerance;
   }
 
@@ -222,8 +229,8 @@ class Planner {
     return NothingFits(*leanest, limit);
   }
 
-  // The closest to the best one first.
-  void RejectSlower() {
+  // What was found of the catalogue besides the best one, the closest to it first.
+  std::vector<const TimetableContestant*> Slower() const {
     std::vector<const TimetableContestant*> slower;
     for (const TimetableContestant& contestant : contestants_) {
       if (contestant.result.found() && &contestant.candidate() != best_->candidate) {
@@ -233,10 +240,13 @@ class Planner {
     std::stable_sort(slower.begin(), slower.end(), [](const auto* a, const auto* b) {
       return a->result.seconds < b->result.seconds;
     });
+    return slower;
+  }
+
+  void RejectSlower() {
     const double best = best_->seconds;
     std::vector<RejectedPlan> rejected;
-    rejected.reserve(slower.size());
-    for (const TimetableContestant* each : slower) {
+    for (const TimetableContestant* each : Slower()) {
       const bool proved = each->result.lower_bound >= best * (1 - kProofTolerance);
       rejected.push_back(
           {each->candidate().Describe(), WhyLonger(each->result.seconds, best, proved)});
