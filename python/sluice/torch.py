@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 from torch import nn
 
+from sluice._errors import Infeasible
 from sluice._plan import Plan
 from sluice._plan import plan as _plan
 
@@ -91,9 +92,9 @@ def layers_of(model: nn.Module) -> List[nn.Module]:
     """The layers of a model, one after the other: each takes what the one before it returns.
 
     An ``nn.Sequential`` has its own. Of transformers' causal language models there are GPT-2,
-    Llama, Mistral, and Qwen 2 and 3: an embedding, the blocks, and a head, which share their
-    modules, and so their parameters, with ``model``. Attention is causal over whole sequences,
-    without padding; dropout is what the model has.
+    Llama, Mistral, and Qwen 2 and 3, with PEFT's adapters or without: an embedding, the blocks, and
+    a head, which share their modules, and so their parameters, with ``model``. Attention is causal
+    over whole sequences, without padding; dropout is what the model has.
 
     Raises:
         ValueError: it is another model, or its head shares the embedding's weights, which two
@@ -101,7 +102,23 @@ def layers_of(model: nn.Module) -> List[nn.Module]:
     """
     if isinstance(model, nn.Sequential):
         return list(model)
+    if hasattr(model, "get_base_model"):
+        peft: Any = model
+        if any(config.is_prompt_learning for config in peft.peft_config.values()):
+            raise ValueError(
+                "this model learns a prompt, which is in none of its layers; of PEFT's models there "
+                "are those with adapters in the layers, such as LoRA's"
+            )
+        model = peft.get_base_model()
     config: Any = getattr(model, "config", None)
+    head = getattr(model, "lm_head", None)
+    kind = getattr(config, "model_type", None)
+    if kind not in ("gpt2", *_LIKE_LLAMA) or head is None:
+        raise ValueError(
+            f"{type(model).__name__} is neither an nn.Sequential nor a causal language model of "
+            f"transformers (AutoModelForCausalLM) of the kinds gpt2, {', '.join(_LIKE_LLAMA)}; "
+            "give a list of its layers"
+        )
     if getattr(config, "tie_word_embeddings", False):
         raise ValueError(
             "the head of this model shares the embedding's weights, which stages on two processes "
@@ -117,20 +134,13 @@ def layers_of(model: nn.Module) -> List[nn.Module]:
             f"attention sees the last {config.sliding_window} tokens only, which needs a mask, and "
             "stages do not pass one on; load the model with sliding_window=None"
         )
-    head = getattr(model, "lm_head", None)
-    kind = getattr(config, "model_type", None) if head is not None else None
     if kind == "gpt2":
         gpt: Any = getattr(model, "transformer")
         first: nn.Module = _Embedding(gpt.wte, gpt.wpe, gpt.drop)
         return [first, *(_Block(block, None) for block in gpt.h), _Head(gpt.ln_f, head)]
-    if kind in _LIKE_LLAMA:
-        llama: Any = getattr(model, "model")
-        blocks = [_Block(block, llama.rotary_emb) for block in llama.layers]
-        return [_Embedding(llama.embed_tokens, None, None), *blocks, _Head(llama.norm, head)]
-    raise ValueError(
-        f"{type(model).__name__} is neither an nn.Sequential nor a causal language model of "
-        f"transformers of the kinds gpt2, {', '.join(_LIKE_LLAMA)}; give a list of its layers"
-    )
+    llama: Any = getattr(model, "model")
+    blocks = [_Block(block, llama.rotary_emb) for block in llama.layers]
+    return [_Embedding(llama.embed_tokens, None, None), *blocks, _Head(llama.norm, head)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +176,7 @@ class Profile:
     latency: float
     bandwidth: Optional[float]
     model: str = "model"
+    optimizer: str = "adamw"
 
     def to_json(self) -> str:
         layers = []
@@ -198,6 +209,7 @@ class Profile:
             "micro_batch_size": self.micro_batch_size,
             "seq": self.seq,
             "dtype": self.dtype,
+            "optimizer": self.optimizer,
             "repetitions": self.repeats,
             "link_latency": self.latency,
             "layers": layers,
@@ -212,7 +224,14 @@ class Profile:
             path = os.path.join(folder, "profile.json")  # the name may have slashes
             with open(path, "w", encoding="utf-8") as file:
                 file.write(self.to_json())
-            return _plan(path, devices=devices, recompute=recompute, **flags)
+            try:
+                return _plan(path, devices=devices, recompute=recompute, **flags)
+            except (Infeasible, ValueError) as error:
+                # Nobody finds this file any more.
+                error.args = (str(error).replace(path, f"the profile of {self.model}"),)
+                if isinstance(error, Infeasible):
+                    error.question["model"] = self.model
+                raise
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -441,6 +460,7 @@ def profile(
         latency=latency,
         bandwidth=bandwidth,
         model=model,
+        optimizer=optimizer,
     )
 
 
@@ -533,6 +553,15 @@ class _RecomputedStage(nn.Sequential):
         return given
 
 
+class _Frozen(nn.Sequential):
+    """A stage before everything that is trained. PyTorch's stages behind it divide their backward
+    by what it asks of them, so its output has a gradient, which ends there."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(given)
+        return out.requires_grad_() if torch.is_grad_enabled() else out
+
+
 # By what a plan says of a stage.
 _STAGES: Dict[str, Type[nn.Sequential]] = {"none": nn.Sequential, "full": _RecomputedStage}
 
@@ -575,8 +604,12 @@ def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequent
                         f"layers {layer} and {index} share a parameter, and are on ranks {owner} "
                         f"and {stage.rank}, which would each have their own"
                     )
+    trained = [any(p.requires_grad for p in module.parameters()) for module in modules]
+    first_trained = trained.index(True) if True in trained else 0
     return {
-        stage.stage: _STAGES[stage.recompute](*modules[stage.first_layer : stage.last_layer + 1])
+        stage.stage: (
+            _Frozen if stage.last_layer < first_trained else _STAGES[stage.recompute]
+        )(*modules[stage.first_layer : stage.last_layer + 1])
         for stage in stages
         if stage.rank == rank and stage.last_layer is not None
     }

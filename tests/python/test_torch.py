@@ -40,6 +40,23 @@ def test_profile_has_the_bytes_of_the_layers() -> None:
     assert sgd.parameter_bytes == 2 * 4 * wide.parameters
 
 
+def test_a_plan_is_for_the_optimizer_of_its_profile() -> None:
+    profile = profile_of(optimizer="sgd", model="tanh net")
+    profile.plan(devices=2, micro_batches=4, optimizer="sgd")
+    with pytest.raises(ValueError) as error:
+        profile.plan(devices=2, micro_batches=4, optimizer="adamw")
+    assert str(error.value) == (
+        "optimizer cannot change what the profile of tanh net was measured for: "
+        f"{torch_model.ROWS} samples in fp32 with sgd on cpu; measure again with what wrote it"
+    )
+
+
+def test_a_plan_that_does_not_fit_names_the_model() -> None:
+    with pytest.raises(sluice.Infeasible) as error:
+        profile_of(model="tanh net").plan(devices=2, micro_batches=4, memory=1000)
+    assert error.value.question["model"] == "tanh net" and "/" not in str(error.value)
+
+
 def test_a_part_of_more_data_counts_as_much_as_a_copy_of_it() -> None:
     whole = torch_model.batches()[0][0]
     rows = torch_model.ROWS
@@ -70,7 +87,7 @@ def test_a_model_may_have_the_name_that_a_hub_has() -> None:
     assert plan.to_dict()["model"] == "someone/model"
 
 
-def trained(plan: sluice.Plan, folder: pathlib.Path) -> Any:
+def trained(plan: sluice.Plan, folder: pathlib.Path, frozen: int = 0) -> Any:
     """What torch_run.py writes of two processes that run a plan."""
     folder.mkdir()
     (folder / "plan.json").write_text(plan.to_json())
@@ -81,7 +98,7 @@ def trained(plan: sluice.Plan, folder: pathlib.Path) -> Any:
     processes = [
         subprocess.Popen(
             [sys.executable, str(HERE / "torch_run.py"), str(rank), "2", port]
-            + [str(folder / "plan.json"), str(out)],
+            + [str(folder / "plan.json"), str(out), str(frozen)],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         for rank in range(2)
@@ -96,6 +113,21 @@ def test_trains_to_the_losses_of_one_process(asked: Any, tmp_path: pathlib.Path)
     assert plan.timetable is not None
     losses: List[float] = trained(plan, tmp_path / "run")["losses"]
     assert losses == pytest.approx(torch_model.reference(), rel=1e-6)
+
+
+# PyTorch's stages give no gradient to what they are sent without one.
+@pytest.mark.parametrize("frozen", [2, 3, 5])
+@pytest.mark.parametrize(
+    ["schedule", "partition"], [("1f1b", "0-2,3-5"), ("zb-h1", "0-2,3-5"), ("zbv", "0-0,1-2,3-4,5-5")]
+)
+def test_trains_what_is_behind_frozen_stages(
+    schedule: str, partition: str, frozen: int, tmp_path: pathlib.Path
+) -> None:
+    plan = profile_of().plan(
+        devices=2, micro_batches=torch_model.MICRO_BATCHES, schedule=schedule, partition=partition
+    )
+    losses: List[float] = trained(plan, tmp_path / "run", frozen)["losses"]
+    assert losses == pytest.approx(torch_model.reference(frozen), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +261,34 @@ def test_layers_of_a_hugging_face_model_compute_what_it_does(family: str) -> Non
         st.layers_of(model)
 
 
-@pytest.mark.parametrize("family", ["Gemma", "Granite"])
+def tiny_llama() -> Any:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(vocab_size=50, num_hidden_layers=2, hidden_size=32)
+    config.num_attention_heads, config.num_key_value_heads, config.intermediate_size = 4, 2, 48
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def test_layers_of_a_model_with_adapters_are_those_of_the_model() -> None:
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(tiny_llama(), peft.LoraConfig(target_modules="all-linear"))
+    layers = st.layers_of(model)
+    ids = torch.randint(50, (2, 7))
+    with torch.no_grad():
+        torch.testing.assert_close(torch.nn.Sequential(*layers)(ids), model(ids).logits)
+    profile = st.profile(layers, ids, loss_fn=lambda out: out.float().mean(), repeats=1)
+    frozen = [layer.parameter_bytes == 4 * layer.parameters for layer in profile.layers]
+    assert frozen == [True, False, False, True]
+    learned = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    with pytest.raises(ValueError, match="learns a prompt, which is in none of its layers"):
+        st.layers_of(peft.get_peft_model(tiny_llama(), learned))
+
+
+def test_a_model_without_a_head_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"LlamaModel is neither .* \(AutoModelForCausalLM\) of the"):
+        st.layers_of(tiny_llama().model)
+
+
+@pytest.mark.parametrize("family", ["Gemma", "Gemma2", "Granite"])
 def test_a_model_that_computes_more_between_its_modules_is_refused(family: str) -> None:
     transformers = pytest.importorskip("transformers")
     config = getattr(transformers, f"{family}Config")(

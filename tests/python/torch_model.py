@@ -20,9 +20,13 @@ class _Wide(nn.Module):
         return out
 
 
-def layers() -> List[nn.Module]:
+def layers(frozen: int = 0) -> List[nn.Module]:
+    """Of which the first ``frozen`` are not trained."""
     torch.manual_seed(5)
-    return [_Wide(middle) for middle in (8, 8, 512, 8, 8, 8)]
+    made: List[nn.Module] = [_Wide(middle) for middle in (8, 8, 512, 8, 8, 8)]
+    for layer in made[:frozen]:
+        layer.requires_grad_(False)
+    return made
 
 
 def loss_fn(out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -35,9 +39,9 @@ def batches() -> List[Tuple[torch.Tensor, torch.Tensor]]:
     return [(torch.randn(shape), torch.randn(shape)) for _ in range(STEPS)]
 
 
-def reference() -> List[float]:
+def reference(frozen: int = 0) -> List[float]:
     """The losses of one process without a pipeline: the mean over micro-batches."""
-    model = nn.Sequential(*layers())
+    model = nn.Sequential(*layers(frozen))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     losses = []
     for inputs, targets in batches():

@@ -1,6 +1,6 @@
 """One process of a pipeline that sluice.torch planned; for test_torch.py, which starts them.
 
-torch_run.py RANK RANKS PORT PLAN OUT: prints nothing; writes to OUT, on the rank of the last stage, losses, and how
+torch_run.py RANK RANKS PORT PLAN OUT FROZEN: prints nothing; writes to OUT, on the rank of the last stage, losses, and how
 often its layers ran forward in the last step.
 """
 
@@ -15,12 +15,12 @@ from torch_model import MICRO_BATCHES, STEPS, batches, layers, loss_fn
 
 
 def main() -> None:
-    rank, ranks, port, plan, out = sys.argv[1:6]
+    rank, ranks, port, plan, out, frozen = sys.argv[1:7]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=int(rank), world_size=int(ranks))
     saved = sluice.read_plan(plan)
-    model = layers()
+    model = layers(int(frozen))
     run = st.pipeline(model, saved, loss_fn=loss_fn)
     own = st.stage_modules(model, saved, int(rank))
     last = len(saved.stages) - 1
