@@ -9,12 +9,15 @@
 #include <cstddef>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "models/files/file_writer.h"
@@ -49,7 +52,9 @@ bool IsLeftover(const fs::directory_entry& file) {
   return writer == getpid() || (kill(writer, 0) != 0 && errno == ESRCH);
 }
 
-// A folder that is made file by file, and removed again unless it is kept.
+// A folder that is made file by file, and removed again unless it is kept. While it is made it has
+// one more file, by which the next merge knows that all the others are those of a merge that was
+// killed.
 class NewFolder {
  public:
   explicit NewFolder(std::string path) : path_(std::move(path)) {}
@@ -59,21 +64,19 @@ class NewFolder {
     if (kept_) return;
     std::error_code ignored;
     for (const fs::path& file : files_) fs::remove(file, ignored);
+    sign_.reset();
     if (made_) fs::remove(path_, ignored);
   }
 
-  absl::Status Make() {
+  // `names`: of the files that will be made in it, those of a merge that was killed included.
+  absl::Status Make(const std::set<std::string>& names) {
     std::error_code error;
     made_ = fs::create_directories(path_, error);
     if (error) return absl::InvalidArgumentError(Wrong(error.message()));
-    std::vector<fs::path> leftovers;
-    for (fs::directory_iterator file(path_, error), end; !error && file != end;
-         file.increment(error)) {
-      if (!IsLeftover(*file)) return absl::InvalidArgumentError(Wrong(kHasFiles));
-      leftovers.push_back(file->path());
-    }
-    for (size_t i = 0; i < leftovers.size() && !error; ++i) fs::remove(leftovers[i], error);
-    if (error) return absl::InvalidArgumentError(Wrong(error.message()));
+    if (absl::Status ok = RemoveLeftovers(names); !ok.ok()) return ok;
+    absl::StatusOr<std::unique_ptr<FileWriter>> sign = FileWriter::Create(fs::path(path_) / kSign);
+    if (!sign.ok()) return sign.status();
+    sign_ = *std::move(sign);
     return absl::OkStatus();
   }
 
@@ -93,11 +96,43 @@ class NewFolder {
     return status.ok() ? (*file)->Commit() : status;
   }
 
-  void Keep() { kept_ = true; }
+  void Keep() {
+    kept_ = true;
+    sign_.reset();
+  }
 
  private:
+  static constexpr char kSign[] = ".sluice-merge";
   static constexpr char kHasFiles[] =
       "it has files; expected a folder that is new or empty, since nothing is replaced";
+
+  // Nothing goes unless everything may.
+  absl::Status RemoveLeftovers(const std::set<std::string>& names) {
+    std::error_code error;
+    bool killed = false;
+    for (fs::directory_iterator file(path_, error), end; !error && file != end;
+         file.increment(error)) {
+      const auto name = ParseTemporaryName(file->path().filename().string());
+      killed = killed || (name.has_value() && name->file == kSign && IsLeftover(*file));
+    }
+    std::vector<fs::path> leftovers;
+    for (fs::recursive_directory_iterator file(path_, error), end; !error && file != end;
+         file.increment(error)) {
+      const std::string name = fs::relative(file->path(), path_, error).string();
+      const bool folder = fs::is_directory(file->symlink_status(error));
+      const auto within = names.lower_bound(name + "/");
+      const bool made = folder ? within != names.end() && absl::StartsWith(*within, name + "/")
+                               : names.count(name) != 0;
+      if (!(killed && made) && !IsLeftover(*file))
+        return absl::InvalidArgumentError(Wrong(kHasFiles));
+      leftovers.push_back(file->path());
+    }
+    // What is in a folder before it, and the sign last: its name begins with a dot.
+    std::sort(leftovers.begin(), leftovers.end(), std::greater<>());
+    for (size_t i = 0; i < leftovers.size() && !error; ++i) fs::remove(leftovers[i], error);
+    if (error) return absl::InvalidArgumentError(Wrong(error.message()));
+    return absl::OkStatus();
+  }
 
   std::string Wrong(absl::string_view what) const {
     return absl::StrCat("cannot write to ", path_, ": ", what);
@@ -105,6 +140,7 @@ class NewFolder {
 
   const std::string path_;
   bool made_ = false, kept_ = false;
+  std::unique_ptr<FileWriter> sign_;
   std::deque<fs::path> files_;  // and the folders that some of them are in, behind these
 };
 
@@ -114,7 +150,7 @@ class Merger {
 
   absl::StatusOr<MergedModel> Run() {
     absl::Status status = Open();
-    if (status.ok()) status = folder_.Make();
+    if (status.ok()) status = folder_.Make(Names());
     if (status.ok()) status = WriteWeights();
     if (status.ok()) status = WriteOtherFiles();
     if (!status.ok()) return status;
@@ -136,7 +172,16 @@ class Merger {
     auto weights = OpenModelWeights(base_.path);
     if (!weights.ok()) return weights.status();
     weights_ = *std::move(weights);
-    return MatchTensors();
+    absl::Status status = AddKeptFiles(base_.path, &files_);
+    return status.ok() ? MatchTensors() : status;
+  }
+
+  // Of all files that are written.
+  std::set<std::string> Names() const {
+    std::set<std::string> names = {kConfigFile, kWeightsIndexFile};
+    for (const WeightShard& shard : shards_) names.insert(shard.name);
+    for (const auto& [name, text] : files_.texts) names.insert(name);
+    return names;
   }
 
   // What is written, and what the base model's files call it.
@@ -162,16 +207,16 @@ class Merger {
     for (const TensorEntry& entry : weights_->entries()) types[entry.name] = entry.dtype;
     for (size_t i = 0; i < targets.size(); ++i)
       tensors_.push_back({targets[i].name, targets[i].shape, types[names_[i]]});
+    shards_ = DivideIntoShards(tensors_, request_.shard_bytes);
     return absl::OkStatus();
   }
 
   absl::Status WriteWeights() {
-    const std::vector<WeightShard> shards = DivideIntoShards(tensors_, request_.shard_bytes);
-    for (const WeightShard& shard : shards) {
+    for (const WeightShard& shard : shards_) {
       if (absl::Status status = WriteShard(shard); !status.ok()) return status;
     }
-    if (shards.size() == 1) return absl::OkStatus();
-    const absl::StatusOr<std::string> index = IndexOf(tensors_, shards);
+    if (shards_.size() == 1) return absl::OkStatus();
+    const absl::StatusOr<std::string> index = IndexOf(tensors_, shards_);
     return index.ok() ? folder_.Write(kWeightsIndexFile, *index) : index.status();
   }
 
@@ -231,9 +276,7 @@ class Merger {
   }
 
   absl::Status WriteOtherFiles() {
-    ModelFiles files;
-    if (absl::Status status = AddKeptFiles(base_.path, &files); !status.ok()) return status;
-    for (const auto& [name, text] : files.texts) {
+    for (const auto& [name, text] : files_.texts) {
       if (absl::Status status = folder_.Write(name, text); !status.ok()) return status;
     }
     const absl::StatusOr<std::string> config =
@@ -247,7 +290,9 @@ class Merger {
   AdapterFolder adapter_;
   std::map<std::string, LinearMap> maps_;  // by the name of the weight
   std::unique_ptr<SafetensorsFile> weights_;
+  ModelFiles files_;
   std::vector<TensorShape> tensors_;
+  std::vector<WeightShard> shards_;
   std::vector<std::string> names_;  // of the tensors, in the base model's files
   std::vector<float> values_;       // of a tensor or a piece of one
   std::vector<uint16_t> halves_;

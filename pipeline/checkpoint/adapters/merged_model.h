@@ -26,8 +26,8 @@ struct MergedModel {
 // there, with the adapter's products added in fp32 to those of the adapted maps; config.json as it
 // is in the base model's folder, and the other files of IsKeptFile. One tensor is in memory at a
 // time. config.json comes last, so a folder that has one is whole; after an error nothing is left.
-// A merge that is killed leaves a file under FileWriter's temporary name, which the next one
-// removes.
+// What a merge that is killed leaves is removed by the next one that would write the same files; a
+// file .sluice-merge.tmp-PROCESS-N says until the end that they are not whole.
 // Errors are those of OpenModelFolder, MatchWeights, OpenAdapter and AdaptedMaps; InvalidArgument
 // for an output folder with files, and a weight that is not finite; ResourceExhausted when the disk
 // is full.

@@ -330,6 +330,46 @@ TEST_F(AdaptersTest, WhatAKilledMergeLeftIsReplaced) {
     EXPECT_THAT(file.path().string(), Not(HasSubstr(".tmp-")));
 }
 
+// Of several files some are whole by then.
+TEST_F(AdaptersTest, WholeFilesOfAKilledMergeAreReplaced) {
+  WriteBase();
+  WriteAdapter();
+  WriteBytes(folder_ / "base/tokenizer.json", "{}");
+  std::filesystem::create_directories(folder_ / "base/additional_chat_templates");
+  WriteBytes(folder_ / "base/additional_chat_templates/tool.jinja", "text");
+  const std::filesystem::path merged = folder_ / "merged";
+  const std::string sign = merged / absl::StrCat(".sluice-merge.tmp-", kNobody, "-0");
+  ASSERT_TRUE(Merge().ok());
+  const std::string weights = ReadBytes(merged / "model.safetensors");
+  const auto leave = [&] {  // all but config.json, which comes last
+    std::filesystem::remove(merged / "config.json");
+    WriteBytes(sign, "");
+    WriteBytes(merged / "model.safetensors", "whole");
+  };
+  leave();
+  const absl::StatusOr<MergedModel> again = Merge();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(ReadBytes(merged / "model.safetensors"), weights);
+  EXPECT_EQ(ReadBytes(merged / "additional_chat_templates/tool.jinja"), "text");
+  EXPECT_TRUE(std::filesystem::exists(merged / "config.json"));
+  EXPECT_FALSE(std::filesystem::exists(sign));
+  // Nothing goes where there is something else, or where that merge goes on.
+  for (const char* other : {"mine", "additional_chat_templates/mine", "folder/tokenizer.json"}) {
+    leave();
+    std::filesystem::create_directories((merged / other).parent_path());
+    WriteBytes(merged / other, "text");
+    EXPECT_THAT(std::string(Merge().status().message()), HasSubstr("it has files")) << other;
+    EXPECT_EQ(ReadBytes(merged / "model.safetensors"), "whole");
+    std::filesystem::remove(merged / other);
+  }
+  std::filesystem::remove(merged / "folder");
+  std::filesystem::rename(sign, merged / absl::StrCat(".sluice-merge.tmp-", getppid(), "-0"));
+  EXPECT_THAT(std::string(Merge().status().message()), HasSubstr("it has files"));
+  std::filesystem::remove(merged / absl::StrCat(".sluice-merge.tmp-", getppid(), "-0"));
+  EXPECT_THAT(std::string(Merge().status().message()), HasSubstr("it has files"));
+  EXPECT_EQ(ReadBytes(merged / "model.safetensors"), "whole");
+}
+
 // What another process still writes, or is not sluice's.
 TEST_F(AdaptersTest, OtherTemporaryFilesAreLeftAlone) {
   WriteBase();
