@@ -5,8 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "models/kernels/portable_kernels.h"
 #include "models/layers/decoder_names.h"
@@ -112,6 +116,21 @@ bool HasAdapter(const Lora& lora, const std::vector<std::string>& names,
   });
 }
 
+// What an adapter may be for, by the last parts of their names: the matrices of the blocks, which
+// lie between the embedding and the head. In the order of a block.
+std::vector<std::string> MapNames(const std::vector<LayerDecl>& layers) {
+  std::vector<std::string> maps;
+  for (size_t i = 1; i + 1 < layers.size(); ++i) {
+    for (const ParameterDecl& parameter : layers[i].parameters) {
+      if (parameter.shape.size() != 2 || IsAdapter(parameter.name)) continue;
+      const absl::string_view name = absl::StripSuffix(parameter.name, ".weight");
+      std::string map(name.substr(name.rfind('.') + 1));
+      if (std::find(maps.begin(), maps.end(), map) == maps.end()) maps.push_back(std::move(map));
+    }
+  }
+  return maps;
+}
+
 }  // namespace
 
 absl::Status CheckTrainable(const ModelSpec& spec) {
@@ -180,11 +199,9 @@ absl::Status CheckTrained(const Adaptation& adaptation, const std::vector<LayerD
       adaptation.lora.has_value() ? adaptation.lora->targets : std::vector<std::string>{};
   for (const std::string& target : targets) {
     if (HasAdapter({.targets = {target}}, names, adapters)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--lora targets=", target,
-                     ": no linear map of the model's blocks is called so; its "
-                     "parameters are named as ",
-                     names[names.size() / 2]));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--lora targets=", target, ": no linear map of the model's blocks is called so; there are ",
+        absl::StrJoin(MapNames(layers), ", ")));
   }
   if (trained || names.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

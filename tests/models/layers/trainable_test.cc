@@ -287,6 +287,8 @@ TEST(CheckTrained, WantsAMapOfEachTarget) {
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(absl::StrCat("--lora targets=", target, ": no linear map")));
   }
+  EXPECT_THAT(std::string(CheckTrainedOf({.lora = Lora{.targets = {"q_prj"}}}).message()),
+              HasSubstr("there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"));
   for (const char* target :
        {"v_proj", "self_attn.v_proj", "model.layers.1.mlp.up_proj", "up_proj"}) {
     const absl::Status status = CheckTrainedOf({.lora = Lora{.targets = {"q_proj", target}}});

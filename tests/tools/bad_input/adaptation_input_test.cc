@@ -39,7 +39,7 @@ std::vector<BadInput> AdaptationInputs() {
       {"TargetsNothing",
        With("--lora targets=nothing"),
        kExitBadInput,
-       {"--lora targets=nothing", "no linear map", "transformer.h.1"}},
+       {"--lora targets=nothing", "no linear map", "there are c_attn, c_proj, c_fc"}},
       {"FreezesNothing",
        With("--freeze nothing*"),
        kExitBadInput,
