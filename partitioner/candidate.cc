@@ -1,6 +1,7 @@
 #include "partitioner/candidate.h"
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 #include "schedules/generators/catalogue.h"
 
 namespace sluice {
@@ -8,7 +9,7 @@ namespace sluice {
 std::string Candidate::Describe() const {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
   if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
-  return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
+  return absl::StrCat(schedule, ", ", Counted(chunks, "chunk"));
 }
 
 PartitionProblem ProblemOf(const Workload& workload, const Candidate& candidate,

@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 
@@ -18,8 +19,8 @@ absl::Status CheckBytes(const CostTable& costs, int micro_batches) {
   const double bytes = static_cast<double>(all.parameter_bytes) +
                        static_cast<double>(all.workspace_bytes) + in_flight * micro_batches;
   if (bytes <= kMostBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(micro_batches, " micro-batches of ", in_flight,
-                                                 " bytes are more than ", kMostBytes,
+  return absl::InvalidArgumentError(absl::StrCat(Counted(micro_batches, "micro-batch"), " of ",
+                                                 in_flight, " bytes are more than ", kMostBytes,
                                                  " bytes; make them smaller or fewer"));
 }
 
@@ -57,12 +58,13 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
   const int layers = problem.layer_count();
   if (problem.stages() > layers) {
     return absl::InvalidArgumentError(
-        absl::StrCat("got ", problem.stages(), " stages for ", layers,
-                     " layers; every stage needs at least one: use fewer devices or chunks"));
+        absl::StrCat("got ", Counted(problem.stages(), "stage"), " for ", Counted(layers, "layer"),
+                     "; every stage needs at least one: use fewer devices or chunks"));
   }
   if (problem.fixed && static_cast<int>(problem.fixed->size()) != problem.stages()) {
-    return absl::InvalidArgumentError(absl::StrCat("the partition has ", problem.fixed->size(),
-                                                   " stages, the timetable ", problem.stages()));
+    return absl::InvalidArgumentError(absl::StrCat("the partition has ",
+                                                   Counted(problem.fixed->size(), "stage"),
+                                                   ", the timetable ", problem.stages()));
   }
   if (problem.policies.empty()) {
     return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");

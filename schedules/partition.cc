@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -54,8 +55,8 @@ absl::Status CheckContinues(absl::string_view text, const LayerRange& range, int
   }
   if (range.last >= layer_count) {
     return BadPart(text, part,
-                   absl::StrCat("goes past the end: the model has ", layer_count, " layers, 0-",
-                                layer_count - 1));
+                   absl::StrCat("goes past the end: the model has ", Counted(layer_count, "layer"),
+                                ", 0-", layer_count - 1));
   }
   return absl::OkStatus();
 }
@@ -92,13 +93,13 @@ std::string FormatPartition(const Partition& partition) {
 absl::StatusOr<Partition> EvenPartition(int layer_count, int stages) {
   if (layer_count < 1 || stages < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a partition needs at least 1 layer and 1 stage; got ", layer_count,
-                     " layers, ", stages, " stages"));
+        absl::StrCat("a partition needs at least 1 layer and 1 stage; got ",
+                     Counted(layer_count, "layer"), ", ", Counted(stages, "stage")));
   }
   if (stages > layer_count) {
     return absl::InvalidArgumentError(
-        absl::StrCat("got ", stages, " stages for ", layer_count,
-                     " layers; every stage needs at least one: use fewer stages or more layers"));
+        absl::StrCat("got ", Counted(stages, "stage"), " for ", Counted(layer_count, "layer"),
+                     "; every stage needs at least one: use fewer stages or more layers"));
   }
   Partition partition;
   int next = 0;

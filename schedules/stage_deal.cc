@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 
@@ -47,11 +48,11 @@ absl::StatusOr<Timetable> NarrowTimetable(const Timetable& wide, const std::vect
   if (wide.placement.stages() != ranks || wide.placement.chunks() != 1 ||
       wide.updates != WeightUpdates::kFlush) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schedule '", wide.name, "' has ", wide.placement.ranks(), " ranks",
+        "schedule '", wide.name, "' has ", Counted(wide.placement.ranks(), "rank"),
         wide.placement.chunks() > 1 ? " with several stages each" : "",
         wide.updates != WeightUpdates::kFlush ? ", and no flush at which ranks could agree" : "",
-        "; stages that several ranks share need a synchronous schedule of ", ranks,
-        " ranks with one stage per rank"));
+        "; stages that several ranks share need a synchronous schedule of ", Counted(ranks, "rank"),
+        " with one stage per rank"));
   }
   Timetable narrow = wide;
   narrow.placement = Placement::Looped(static_cast<int>(members.size()));

@@ -13,6 +13,7 @@
 #include "partitioner/cuts/downsets.h"
 #include "partitioner/cuts/some_cuts.h"
 #include "partitioner/search/graph_search.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -39,9 +40,9 @@ absl::Status CheckRequest(const GraphRequest& request) {
   absl::Status machines = ValidateEqualMachines(request.machines, request.devices);
   if (!machines.ok()) return machines;
   if (!request.replicate && nodes < request.devices) {
-    return absl::InvalidArgumentError(absl::StrCat("the model has ", nodes, " nodes, too few for ",
-                                                   request.devices, " stages; give at most ", nodes,
-                                                   " devices"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model has ", Counted(nodes, "node"), ", too few for ",
+        Counted(request.devices, "stage"), "; give at most ", Counted(nodes, "device")));
   }
   return absl::OkStatus();
 }
@@ -172,8 +173,8 @@ absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
                        : ": even the leanest needs ",
       Describe(high), "; its stage ", fullest - best.begin(), " ",
       NameStage(*request.graph, *fullest), " needs most: ", Describe(fullest->state_bytes()),
-      " of parameters, gradients and Adam's moments, ", fullest->in_flight,
-      fullest->in_flight == 1 ? " micro-batch" : " micro-batches", " in flight"));
+      " of parameters, gradients and Adam's moments, ", Counted(fullest->in_flight, "micro-batch"),
+      " in flight"));
 }
 
 GraphPlan PlanOf(const GraphRequest& request, const Downsets& sets,

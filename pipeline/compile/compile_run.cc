@@ -19,6 +19,7 @@
 #include "pipeline/compile/replicas/check_mirror.h"
 #include "pipeline/compile/replicas/check_replicas.h"
 #include "pipeline/compile/replicas/tied_parameters.h"
+#include "schedules/counted.h"
 #include "schedules/generators/recompute_ahead.h"
 #include "schedules/lower.h"
 
@@ -163,9 +164,9 @@ absl::Status CheckSteps(const RunPlan& plan) {
   const int step = plan.step_micro_batches();
   if (micro_batches % step != 0 || step % plan.update_micro_batches() != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule '", plan.lowered.name, "' has ", micro_batches,
-                     " micro-batches and changes the weights every ", plan.update_micro_batches(),
-                     "; steps of ", step, " do not fit"));
+        absl::StrCat("schedule '", plan.lowered.name, "' has ",
+                     Counted(micro_batches, "micro-batch"), " and changes the weights every ",
+                     plan.update_micro_batches(), "; steps of ", step, " do not fit"));
   }
   if (const int copies = plan.lowered.placement.copies(); step < copies) {
     return absl::InvalidArgumentError(absl::StrCat(

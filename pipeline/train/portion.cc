@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "comm/progress.h"
 #include "models/device/instant.h"
+#include "schedules/counted.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -27,7 +28,7 @@ std::string DescribeSteps(double steps) {
   // What has no number is as many as there can be, which a double rounds up.
   if (steps >= static_cast<double>(std::numeric_limits<int64_t>::max()))
     return "all steps that are left";
-  return absl::StrCat(static_cast<int64_t>(steps), steps == 1 ? " step" : " steps");
+  return Counted(static_cast<int64_t>(steps), "step");
 }
 
 // What a rank says of a portion, beside what rank 0 says.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate.h"
+#include "schedules/counted.h"
 #include "schedules/generators/did_you_mean.h"
 
 namespace sluice {
@@ -43,13 +44,13 @@ absl::Status CheckCounts(const ScheduleRequest& request) {
   }
   const int64_t stages = int64_t{request.ranks} * request.chunks;
   if (stages > kMostStages) {
-    return absl::InvalidArgumentError(absl::StrCat(request.ranks, " ranks x ", request.chunks,
-                                                   " chunks are ", stages, " stages; at most ",
-                                                   kMostStages, " are possible"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Counted(request.ranks, "rank"), " x ", Counted(request.chunks, "chunk"),
+                     " are ", stages, " stages; at most ", kMostStages, " are possible"));
   }
   if (stages * request.micro_batches > kMostCells) {
     return absl::InvalidArgumentError(absl::StrCat(
-        stages, " stages x ", request.micro_batches, " micro-batches are ",
+        Counted(stages, "stage"), " x ", Counted(request.micro_batches, "micro-batch"), " are ",
         stages * request.micro_batches, " forwards; at most ", kMostCells, " are possible"));
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 
@@ -60,16 +61,13 @@ std::string FormatPercent(double fraction) { return absl::StrFormat("%.1f%%", 10
 
 std::string TitleOf(const Timetable& timetable) {
   const Placement& placement = timetable.placement;
-  const int m = timetable.micro_batches;
   const size_t slash = timetable.name.rfind('/');
   const std::string name =
       slash == std::string::npos ? timetable.name : timetable.name.substr(slash + 1);
-  std::string text =
-      absl::StrCat(name, ": ", placement.ranks(), placement.ranks() == 1 ? " rank, " : " ranks, ",
-                   m, m == 1 ? " micro-batch" : " micro-batches");
+  std::string text = absl::StrCat(name, ": ", Counted(placement.ranks(), "rank"), ", ",
+                                  Counted(timetable.micro_batches, "micro-batch"));
   if (placement.stages() != placement.ranks())
-    absl::StrAppend(&text, ", ", placement.stages(),
-                    placement.stages() == 1 ? " stage" : " stages");
+    absl::StrAppend(&text, ", ", Counted(placement.stages(), "stage"));
   return text;
 }
 

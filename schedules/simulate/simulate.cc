@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 #include "schedules/dependency.h"
 #include "schedules/simulate/bound.h"
 #include "schedules/simulate/critical_path.h"
@@ -122,8 +123,8 @@ absl::Status Simulator::CheckActions() const {
       return absl::InvalidArgumentError(absl::StrCat(
           "rank ", rank, ", position ", i, ": ", ToString(action),
           known ? std::string(" overlaps nothing that computes")
-                : absl::StrCat(" is outside ", table_.placement.stages(), " stages and ",
-                               table_.micro_batches, " micro-batches")));
+                : absl::StrCat(" is outside ", Counted(table_.placement.stages(), "stage"), " and ",
+                               Counted(table_.micro_batches, "micro-batch"))));
     }
   }
   return absl::OkStatus();
@@ -260,9 +261,10 @@ absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts
   if (absl::Status ok = CheckCosts(costs, timetable.placement.stages()); !ok.ok()) return ok;
   if (timetable.micro_batches < 1 ||
       static_cast<int>(timetable.rows.size()) != timetable.placement.ranks()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a timetable of ", timetable.micro_batches, " micro-batches with ", timetable.rows.size(),
-        " rows for ", timetable.placement.ranks(), " ranks cannot run"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a timetable of ", Counted(timetable.micro_batches, "micro-batch"), " with ",
+                     Counted(timetable.rows.size(), "row"), " for ",
+                     Counted(timetable.placement.ranks(), "rank"), " cannot run"));
   }
   return Simulator(timetable, costs, detail).Run();
 }

@@ -433,8 +433,9 @@ TEST_F(ScheduleCommand, PagesMixNoUnits) {
                                 " has no costs; show ", plan, " --against ", name));
   }
   expect_pair(plan, plan, {planned, planned});
-  ExpectBadInput("show " + plan + " --format html --against interleaved",
-                 plan + " says what 2 stages cost, not 4; give --cost, which holds for any number");
+  ExpectBadInput(
+      "show " + plan + " --format html --against interleaved",
+      plan + " says the costs of 2 stages, not 4; give --cost, which holds for any number");
   const std::string uniform = " --format html --cost F=1,B=2 --against ";
   const PageTimes units = TimesOf(Run("show " + plan + uniform + "interleaved").out);
   EXPECT_FALSE(units.seconds);

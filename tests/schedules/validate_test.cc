@@ -269,7 +269,7 @@ TEST(FindDefects, StopsAtItsLimit) {
 TEST(FindDefects, SurvivesMisshapenTables) {
   Timetable table = *GenerateSchedule("gpipe", {2, 2});
   table.rows.pop_back();
-  EXPECT_THAT(FindDefects(table).at(0).message, HasSubstr("1 rows for 2 ranks"));
+  EXPECT_THAT(FindDefects(table).at(0).message, HasSubstr("1 row for 2 ranks"));
   table = *GenerateSchedule("gpipe", {2, 2});
   table.micro_batches = 0;
   EXPECT_THAT(FindDefects(table).at(0).message, HasSubstr("0 micro-batches"));

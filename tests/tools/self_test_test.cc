@@ -28,7 +28,7 @@ TEST(SelfTest, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(FirstDifference(first, first), "");
   EXPECT_EQ(FirstDifference(first, Result({"0x1", "0x3"}, "bb")),
             "the loss of step 2 is 0x3 instead of 0x2");
-  EXPECT_EQ(FirstDifference(first, Result({"0x1"}, "aa")), "1 steps instead of 2");
+  EXPECT_EQ(FirstDifference(first, Result({"0x1"}, "aa")), "1 step instead of 2");
   EXPECT_EQ(FirstDifference(first, Result({"0x1", "0x2"}, "bb")),
             "the weights are bb instead of aa");
 }

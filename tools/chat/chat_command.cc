@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/tokens/encoder.h"
 #include "pipeline/sample/generate.h"
+#include "schedules/counted.h"
 #include "tools/command.h"
 #include "tools/sample/loaded_model.h"
 #include "tools/sample/sampling_flags.h"
@@ -128,9 +129,9 @@ class ChatSession {
   // least.
   absl::StatusOr<int32_t> Next(absl::Span<const int32_t> tokens) {
     if (static_cast<int64_t>(tokens.size()) > model_->positions()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the conversation has ", tokens.size(), " tokens, more than its context of ",
-                       model_->positions(), "; begin anew, or give a larger --context"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the conversation has ", Counted(tokens.size(), "token"), ", more than its context of ",
+          model_->positions(), "; begin anew, or give a larger --context"));
     }
     std::vector<int32_t>& kept = sequence_.tokens;
     const size_t most = std::min(kept.size(), tokens.size() - 1);

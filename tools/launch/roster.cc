@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 
@@ -272,7 +273,7 @@ std::string Roster::TooFew() const {
   });
   const int leaving = Count([](const Process& p) { return p.leaving; });
   std::string text =
-      absl::StrCat(LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
+      absl::StrCat(Counted(LivingRanks(), "process"), LivingRanks() == 1 ? " is" : " are",
                    " left; expected at least ", options_.min_ranks, " (--min-ranks)");
   if (lost > 0 && restarts_ >= options_.max_restarts) {
     absl::StrAppend(&text, ", and no more may be started in place of those that were lost ",

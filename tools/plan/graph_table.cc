@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/spec/units.h"
+#include "schedules/counted.h"
 #include "tools/plan/table_text.h"
 
 namespace sluice {
@@ -39,11 +40,12 @@ std::string DevicesOf(const Plan& plan, const PlanStage& stage) {
 std::string Bytes(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
 
 std::string FormatHead(const Plan& plan, const PlanContext& context) {
-  std::string out = fmt::format("{} on {} devices", context.model, plan.devices);
+  std::string out = fmt::format("{} on {}", context.model, Counted(plan.devices, "device"));
   if (plan.has_schedule()) {
-    out += fmt::format(": {}, {} micro-batches", plan.description, plan.micro_batches);
+    out += fmt::format(": {}, {}", plan.description, Counted(plan.micro_batches, "micro-batch"));
   }
-  out += fmt::format("\n  {} operations, which can be cut in ", context.layer_names.size());
+  out +=
+      fmt::format("\n  {}, which can be cut in ", Counted(context.layer_names.size(), "operation"));
   if (plan.all_cuts) return out + fmt::format("{} ways\n\n", plan.cuts);
   return out + fmt::format("more ways than can be tried; {} were\n\n", plan.cuts);
 }

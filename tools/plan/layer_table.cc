@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "models/spec/units.h"
+#include "schedules/counted.h"
 #include "tools/plan/table_text.h"
 #include "tools/terminal.h"
 
@@ -101,16 +102,16 @@ class LayerTable {
     const int last = static_cast<int>(layers_.size()) - 1;
     out_ +=
         WrappedBehind("  ",
-                      fmt::format("{} {}parameters, {}, in {} layers: {}",
+                      fmt::format("{} {}parameters, {}, in {}: {}",
                                   FormatCount(static_cast<double>(context_.parameters)),
                                   adaptation.empty() ? "" : "trained ", DTypeName(context_.dtype),
-                                  layers_.size(), NameLayers(layers_, {0, last})),
+                                  Counted(layers_.size(), "layer"), NameLayers(layers_, {0, last})),
                       columns_);
     if (!adaptation.empty()) Line(fmt::format("  trained: {}", adaptation));
     const std::string samples =
-        context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)
+        context_.seq == 1 ? Counted(context_.micro_batch_size, "sample")
                           : fmt::format("{} x {} tokens", context_.micro_batch_size, context_.seq);
-    Line(fmt::format("  {} micro-batches of {} per step{}", plan_.micro_batches, samples,
+    Line(fmt::format("  {} of {} per step{}", Counted(plan_.micro_batches, "micro-batch"), samples,
                      context_.data_parallel > 1 ? " and replica" : ""));
     if (const std::string degrees = DegreesOf(context_); !degrees.empty())
       out_ += WrappedBehind("  ", degrees, columns_);

@@ -15,6 +15,7 @@
 #include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "partitioner/planning/file/torchtitan_config.h"
+#include "schedules/counted.h"
 #include "schedules/csv.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
@@ -89,10 +90,9 @@ absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
 
 // What the arguments or the configuration do not say.
 void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
-  PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
-                           " processes: ", answer.context.data_parallel,
-                           answer.context.data_parallel == 1 ? " replica" : " replicas",
-                           " of the pipeline"));
+  PrintNotice(absl::StrCat("note: start ",
+                           Counted(answer.context.DeviceCount(answer.plan), "process"), ": ",
+                           Counted(answer.context.data_parallel, "replica"), " of the pipeline"));
   if (const std::string devices = RankDevicesOf(answer.context); !devices.empty()) {
     PrintNotice(
         absl::StrCat("note: the devices differ; place the pipeline's ranks as the plan has ",

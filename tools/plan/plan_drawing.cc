@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
+#include "schedules/counted.h"
 #include "schedules/render/render.h"
 #include "schedules/simulate/dealt_times.h"
 #include "tools/plan/table_text.h"
@@ -25,14 +26,14 @@ Timetable RowsOfRanks(const Plan& plan) {
 std::string TitleOf(const PlanAnswer& answer) {
   const Plan& plan = answer.plan;
   const int devices = answer.context.DeviceCount(plan);
-  const std::string on = answer.context.graph ? fmt::format("{} devices", devices)
+  const std::string on = answer.context.graph ? Counted(devices, "device")
                                               : fmt::format("{} x {}", devices, answer.device);
   // Of a file's name only what follows the last slash.
   const std::string& model = answer.context.model;
   const size_t slash = model.rfind('/');
-  return fmt::format("{} on {}: {}, {} micro-batch{}",
+  return fmt::format("{} on {}: {}, {}",
                      slash == std::string::npos ? model : model.substr(slash + 1), on,
-                     plan.description, plan.micro_batches, plan.micro_batches == 1 ? "" : "es");
+                     plan.description, Counted(plan.micro_batches, "micro-batch"));
 }
 
 std::vector<std::string> FactsOf(const PlanAnswer& answer) {
@@ -78,7 +79,7 @@ std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>
     ranges.push_back({stage->layers.front(), stage->layers.back()});
   }
   if (!answer.context.graph) return LayersNote(ranges);
-  return fmt::format("{} operation{}", operations, operations == 1 ? "" : "s");
+  return Counted(operations, "operation");
 }
 
 }  // namespace

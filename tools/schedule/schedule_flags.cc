@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "models/spec/units.h"
+#include "schedules/counted.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
@@ -211,8 +212,8 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
   const int ranks = std::accumulate(asked.stage_members.begin(), asked.stage_members.end(), 0);
   if (asked.ranks.value_or(ranks) != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("--stage-replicas ", flags.stage_replicas,
-                                                   " is ", ranks, " ranks, not -p ", *asked.ranks,
-                                                   "; leave -p out"));
+                                                   " is ", Counted(ranks, "rank"), ", not -p ",
+                                                   *asked.ranks, "; leave -p out"));
   }
   asked.ranks = ranks;
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "models/data/open_dataset.h"
 #include "models/spec/json_text.h"
 #include "pipeline/sample/score.h"
+#include "schedules/counted.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/sample/loaded_model.h"
@@ -107,8 +108,8 @@ int ScoreTokens(const ScoreFlags& flags, const GptModel& model) {
   if (!tokens.ok()) return Fail(tokens.status());
   const auto most = static_cast<size_t>(model.config().max_seq);
   if (tokens->size() < 2 || tokens->size() > most + 1) {
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat("--tokens has ", tokens->size(), " tokens; expected 2 to ", most + 1)));
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "--tokens has ", Counted(tokens->size(), "token"), "; expected 2 to ", most + 1)));
   }
   if (absl::Status status = model.CheckTokens(*tokens); !status.ok()) return Fail(status);
   const absl::Span<const int32_t> all = *tokens;

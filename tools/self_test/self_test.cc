@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "models/device/cuda_device.h"
 #include "models/spec/json.h"
+#include "schedules/counted.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/memory_file.h"
@@ -109,7 +110,7 @@ std::string FirstDifference(const WayResult& first, const WayResult& other) {
                         first.losses[step]);
   }
   if (first.losses.size() != other.losses.size()) {
-    return absl::StrCat(other.losses.size(), " steps instead of ", first.losses.size());
+    return absl::StrCat(Counted(other.losses.size(), "step"), " instead of ", first.losses.size());
   }
   if (first.weights_hash == other.weights_hash) return "";
   return absl::StrCat("the weights are ", other.weights_hash, " instead of ", first.weights_hash);

@@ -15,6 +15,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/trace/format_trace.h"
 #include "pipeline/train/start/agreement.h"
+#include "schedules/counted.h"
 #include "tools/command.h"
 #include "tools/train/commands/command_portions.h"
 #include "tools/train/ending/elastic_error.h"
@@ -164,17 +165,15 @@ class WorldTrainer {
     if (plan.has_stage_members()) {
       return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_members, " + "));
     }
-    return absl::StrCat(plan.ranks(), " of the pipeline x ", plan.replicas(),
-                        plan.replicas() == 1 ? " replica" : " replicas");
+    return absl::StrCat(plan.ranks(), " of the pipeline x ", Counted(plan.replicas(), "replica"));
   }
 
   absl::Status CheckSize(const RunPlan& plan, int size) const {
     if (size == plan.world_size()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(LaunchSourceName(choice_.launch.source), " started ", size,
-                     size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(),
-                     plan.world_size() == 1 ? " rank (" : " ranks (", Made(plan), "); start ",
-                     plan.world_size()));
+        absl::StrCat(LaunchSourceName(choice_.launch.source), " started ", Counted(size, "process"),
+                     ", but the run has ", Counted(plan.world_size(), "rank"), " (", Made(plan),
+                     "); start ", plan.world_size()));
   }
 
   // Of a rank that only answers commands: what a run keeps for people is rank 0's.

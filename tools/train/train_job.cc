@@ -17,6 +17,7 @@
 #include "partitioner/planning/file/plan_file.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/model_files.h"
+#include "schedules/counted.h"
 #include "tools/files.h"
 #include "tools/tokenize/text_model.h"
 #include "tools/train/commands/asked_data.h"
@@ -87,10 +88,10 @@ absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const P
       : !question.partition.empty() ? ParsePartition(question.partition, request.spec.layer_count())
                                     : by_flops();
   if (!partition.ok() || static_cast<int>(partition->size()) == stages) return partition;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),
-                   " stages; ", step.placement.ranks(), " ranks with ", stages,
-                   " stages of schedule '", step.name, "' need ", stages));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the partition ", FormatPartition(*partition), " has ", Counted(partition->size(), "stage"),
+      "; ", Counted(step.placement.ranks(), "rank"), " with ", Counted(stages, "stage"),
+      " of schedule '", step.name, "' need ", stages));
 }
 
 absl::Status CheckRecomputation(const RunRequest& request) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
 #include "partitioner/planning/answer/default_partition.h"
+#include "schedules/counted.h"
 #include "schedules/partition.h"
 #include "tools/train/train_timetable.h"
 
@@ -57,9 +58,9 @@ class ShapeSearch {
       }
     }
     if (best.seconds < std::numeric_limits<double>::infinity()) return best;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no number of stages and replicas fits ", ranks, ranks == 1 ? " rank" : " ranks",
-        why_not_.empty() ? "" : absl::StrCat(": ", why_not_)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no number of stages and replicas fits ", Counted(ranks, "rank"),
+                     why_not_.empty() ? "" : absl::StrCat(": ", why_not_)));
   }
 
   int micro_batches() const { return micro_batches_; }
@@ -70,8 +71,9 @@ class ShapeSearch {
     WorldShape shape{.stages = stages, .replicas = replicas};
     const bool divides = question_.auto_data_parallel;  // the step among its replicas
     if (divides && (micro_batches_ % replicas != 0 || groups_ % replicas != 0)) {
-      why_not_ = absl::StrCat(replicas, " replicas do not divide ", micro_batches_,
-                              " micro-batches in ", groups_, " groups");
+      why_not_ =
+          absl::StrCat(replicas, " replicas do not divide ", Counted(micro_batches_, "micro-batch"),
+                       " in ", Counted(groups_, "group"));
       return shape;
     }
     TimetableChoice choice = question_.timetable;

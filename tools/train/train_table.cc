@@ -11,6 +11,7 @@
 #include "comm/printable.h"
 #include "models/spec/costs/describe_layers.h"
 #include "pipeline/state/rank_state.h"
+#include "schedules/counted.h"
 #include "schedules/sum_order.h"
 #include "tools/train/train_output.h"
 
@@ -91,10 +92,10 @@ class TableOutput : public TrainOutput {
       Print("trained   %s parameters: %s\n", Grouped(TrainedParameters(plan)), trained);
     }
     Print("data      %s\n", data.description());
-    Print("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n", table.name,
-          plan.ranks(), plan.ranks() == 1 ? "" : "s", table.placement.stages(),
-          table.placement.stages() == 1 ? "" : "s", plan.step_micro_batches(),
-          Grouped(request.batch.size), Grouped(request.batch.seq), DTypeName(request.dtype));
+    Print("pipeline  %s: %s, %s, %s of %s x %s %s\n", table.name, Counted(plan.ranks(), "rank"),
+          Counted(table.placement.stages(), "stage"),
+          Counted(plan.step_micro_batches(), "micro-batch"), Grouped(request.batch.size),
+          Grouped(request.batch.seq), DTypeName(request.dtype));
     if (plan.asynchronous()) {
       Print("updates   every %d micro-batch%s, without a flush for %d steps\n",
             plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
@@ -140,11 +141,11 @@ class TableOutput : public TrainOutput {
     ClearBar();
     const std::string after =
         run.seconds ? absl::StrFormat(", %.2f s after the loss", *run.seconds) : "";
-    Print("%d rank%s go%s on after step %d, with the state from %s%s\n", run.ranks,
-          run.ranks == 1 ? "" : "s", run.ranks == 1 ? "es" : "", run.step, run.source, after);
+    Print("%s go%s on after step %d, with the state from %s%s\n", Counted(run.ranks, "rank"),
+          run.ranks == 1 ? "es" : "", run.step, run.source, after);
     if (run.replanned.empty()) return;
-    Print("  %s: %d stage%s, %d replica%s, layers %s\n", run.replanned, run.stages,
-          run.stages == 1 ? "" : "s", run.replicas, run.replicas == 1 ? "" : "s", run.partition);
+    Print("  %s: %s, %s, layers %s\n", run.replanned, Counted(run.stages, "stage"),
+          Counted(run.replicas, "replica"), run.partition);
   }
 
   void Corrected(const CorrectedRun& run) override {
@@ -214,8 +215,8 @@ class TableOutput : public TrainOutput {
     }
     Print("\n");
     if (s.staleness.has_value()) {
-      Print("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
-            s.staleness->max == 1 ? "" : "s", s.staleness->mean);
+      Print("staleness at most %s, %.2f on average\n", Counted(s.staleness->max, "update"),
+            s.staleness->mean);
     }
     if (s.audits.has_value()) {
       Print(

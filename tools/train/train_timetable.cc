@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "models/files/positioned_file.h"
 #include "schedules/check/validate.h"
+#include "schedules/counted.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/optimise/optimise.h"
@@ -130,9 +131,10 @@ absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::opt
 absl::Status CheckStages(const TimetableChoice& choice) {
   const auto stages = static_cast<int>(choice.stage_members.size());
   if (choice.stages.value_or(stages) == stages) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--stage-replicas ", absl::StrJoin(choice.stage_members, ","), " is for ", stages,
-      " stages, not ", *choice.stages, "; give --stages ", stages, " or leave it out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--stage-replicas ", absl::StrJoin(choice.stage_members, ","), " is for ",
+                   Counted(stages, "stage"), ", not ", *choice.stages, "; give --stages ", stages,
+                   " or leave it out"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "partitioner/costs/model_json.h"
 #include "partitioner/orders/custom_order.h"
 #include "partitioner/planning/file/plan_file.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -44,8 +45,8 @@ void ReadReplicas(JsonFields* fields, PlanFile* plan) {
       plan->devices /= degree;
       return;
     }
-    fields->Fail(
-        field, absl::StrCat("is ", degree, ", which does not divide ", plan->devices, " devices"));
+    fields->Fail(field, absl::StrCat("is ", degree, ", which does not divide ",
+                                     Counted(plan->devices, "device")));
   };
   share_out("tensor_parallel", plan->tensor_parallel);
   share_out("data_parallel", plan->data_parallel);
@@ -119,8 +120,8 @@ void TakeStageReplicas(JsonFields* document, PlanFile* plan) {
   if (plan->data_parallel != 1 || plan->chunks != 1) {
     document->Fail("stages", "have different replicas; that takes data_parallel 1 and chunks 1");
   } else if (ranks != plan->devices) {
-    document->Fail("stages", absl::StrCat("have ", ranks, " replicas in all, for ", plan->devices,
-                                          " devices"));
+    document->Fail("stages", absl::StrCat("have ", Counted(ranks, "replica"), " in all, for ",
+                                          Counted(plan->devices, "device")));
   }
 }
 
@@ -130,9 +131,10 @@ void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) 
   const int64_t least = plan.schedule == kCustomOrder ? plan.devices : most;
   const auto count = static_cast<int64_t>(stages);
   if (!plan.stage_replicas.empty() || (least <= count && count <= most)) return;
-  document->Fail(
-      "stages", absl::StrCat("has ", stages, " entries; ", plan.devices, " devices x ", plan.chunks,
-                             " chunks take ", least < most ? "at most " : "", most));
+  document->Fail("stages",
+                 absl::StrCat("has ", stages, stages == 1 ? " entry; " : " entries; ",
+                              Counted(plan.devices, "device"), " x ", Counted(plan.chunks, "chunk"),
+                              " take ", least < most ? "at most " : "", most));
 }
 
 // What --partition takes says again what the stages say.
@@ -220,8 +222,8 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   if (!spec.ok()) return spec.status();
   if (spec->layer_count() != plan.layer_count()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": field 'stages' places ",
-                                                   plan.layer_count(), " layers, the model has ",
-                                                   spec->layer_count()));
+                                                   Counted(plan.layer_count(), "layer"),
+                                                   ", the model has ", spec->layer_count()));
   }
   plan.spec = *std::move(spec);
   return plan;

@@ -34,6 +34,7 @@
 #include "partitioner/planning/race/race.h"
 #include "partitioner/search/graph_partition.h"
 #include "partitioner/search/graph_step_search.h"
+#include "schedules/counted.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {
@@ -48,14 +49,15 @@ constexpr int kMostRounds = 3;
 absl::Status CheckRequest(const GraphStepRequest& request) {
   const auto nodes = static_cast<int64_t>(request.graph->nodes.size());
   if (request.devices < 1 || request.micro_batches < 1 || request.chunks < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("got ", request.devices, " devices, ",
-                                                   request.micro_batches, " micro-batches, ",
-                                                   request.chunks, " chunks; expected 1 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("got ", Counted(request.devices, "device"), ", ",
+                                                   Counted(request.micro_batches, "micro-batch"),
+                                                   ", ", Counted(request.chunks, "chunk"),
+                                                   "; expected 1 or more"));
   }
   if (nodes < request.devices && !request.replicate) {
-    return absl::InvalidArgumentError(absl::StrCat("the model has ", nodes, " nodes, too few for ",
-                                                   request.devices, " stages; give at most ", nodes,
-                                                   " devices"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model has ", Counted(nodes, "node"), ", too few for ",
+        Counted(request.devices, "stage"), "; give at most ", Counted(nodes, "device")));
   }
   return ValidateEqualMachines(request.machines, request.devices);
 }

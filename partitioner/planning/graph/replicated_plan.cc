@@ -13,6 +13,7 @@
 #include "partitioner/planning/graph/graph_stage.h"
 #include "partitioner/search/replica_search.h"
 #include "partitioner/search/search_options.h"
+#include "schedules/counted.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/simulate/dealt_times.h"
 
@@ -134,9 +135,10 @@ absl::Status WhyNoReplicatedPlan(const GraphStepRequest& request, const GraphWor
   absl::StatusOr<Plan> leanest = within(std::nullopt);
   if (absl::IsDeadlineExceeded(leanest.status())) return leanest.status();
   if (!leanest.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "stages whose devices divide ", request.micro_batches, " micro-batches do not add up to ",
-        request.devices, " devices; choose a number of micro-batches that has more divisors"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stages whose devices divide ", Counted(request.micro_batches, "micro-batch"),
+                     " do not add up to ", Counted(request.devices, "device"),
+                     "; choose a number of micro-batches that has more divisors"));
   }
   int64_t low = request.machines.least_memory(), high = leanest->largest_peak_bytes();
   while (high - low > 1) {

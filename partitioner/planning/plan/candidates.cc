@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/planning/question/other_trainers.h"
+#include "schedules/counted.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/optimise/parallel_for.h"
 
@@ -53,14 +54,15 @@ absl::Status CheckStages(const PlanRequest& request, int chunks) {
   const int64_t stages = int64_t{request.devices} * chunks;
   const int layers = request.machines.costs->layer_count();
   if (stages > layers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        request.devices, " devices x ", chunks, chunks == 1 ? " chunk are " : " chunks are ",
-        stages, " stages, more than the ", layers, " layers; every stage needs at least one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Counted(request.devices, "device"), " x ", Counted(chunks, "chunk"), " are ",
+                     Counted(stages, "stage"), ", more than the ", Counted(layers, "layer"),
+                     "; every stage needs at least one"));
   }
   if (request.partition && static_cast<int>(request.partition->size()) != stages) {
-    return absl::InvalidArgumentError(absl::StrCat("the partition has ", request.partition->size(),
-                                                   " stages, but ", request.devices, " devices x ",
-                                                   chunks, " chunks take ", stages));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the partition has ", Counted(request.partition->size(), "stage"), ", but ",
+        Counted(request.devices, "device"), " x ", Counted(chunks, "chunk"), " take ", stages));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "partitioner/planning/plan/candidates.h"
 #include "partitioner/planning/plan/leaner_plan.h"
 #include "partitioner/planning/plan/plan_builder.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -129,8 +130,8 @@ absl::Status NothingFits(const LeanestPlan& leanest_plan, int64_t limit) {
                                : "the leanest that was looked at within the time limit needs ",
       DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", number, " (layers ",
       FormatPartition({LayerRange{stage.layers.front(), stage.layers.back()}}), ", ",
-      stage.in_flight, stage.in_flight == 1 ? " micro-batch" : " micro-batches",
-      " in flight, recompute ", RecomputeName(stage.recompute), ") needs most"));
+      Counted(stage.in_flight, "micro-batch"), " in flight, recompute ",
+      RecomputeName(stage.recompute), ") needs most"));
 }
 
 }  // namespace sluice

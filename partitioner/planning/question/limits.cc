@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -40,15 +41,16 @@ absl::Status CheckSettingLimits(const PlanSetting& setting, int64_t seq) {
   // Both factors are small: CheckLimits() has seen them, and sizes divide a global batch.
   const int64_t tokens = setting.micro_batch_size * seq;
   if (tokens > kMostTokens) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a micro-batch of ", setting.micro_batch_size, " samples of ", seq, " tokens has ", tokens,
-        " tokens; expected at most ", kMostTokens, ": lower --micro-batch-size or --seq"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a micro-batch of ", Counted(setting.micro_batch_size, "sample"), " of ",
+                     Counted(seq, "token"), " has ", tokens, " tokens; expected at most ",
+                     kMostTokens, ": lower --micro-batch-size or --seq"));
   }
   const int64_t forwards = int64_t{setting.micro_batches} * setting.pipeline;
   if (setting.micro_batches > kMostMicroBatches || forwards > kMostForwards) {
     return absl::InvalidArgumentError(
-        absl::StrCat(setting.micro_batches, " micro-batches on ", setting.pipeline,
-                     " devices are too many; expected at most ",
+        absl::StrCat(setting.micro_batches, " micro-batches on ",
+                     Counted(setting.pipeline, "device"), " are too many; expected at most ",
                      std::min(kMostMicroBatches, kMostForwards / setting.pipeline),
                      ": lower --micro-batches or --global-batch, or raise --micro-batch-size"));
   }

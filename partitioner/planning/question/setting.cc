@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -28,8 +29,8 @@ std::string PlanSetting::Describe() const {
   std::string text;
   if (data > 1) absl::StrAppend(&text, "data ", data, " x ");
   if (tensor > 1) absl::StrAppend(&text, "tensor ", tensor, " x ");
-  absl::StrAppend(&text, "pipeline ", pipeline, DescribeKinds(*this), ", ", micro_batches,
-                  micro_batches == 1 ? " micro-batch of " : " micro-batches of ", micro_batch_size);
+  absl::StrAppend(&text, "pipeline ", pipeline, DescribeKinds(*this), ", ",
+                  Counted(micro_batches, "micro-batch"), " of ", micro_batch_size);
   if (policy) absl::StrAppend(&text, ", recompute ", RecomputeName(*policy));
   return text;
 }

@@ -19,6 +19,7 @@
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/timetable_contestant.h"
 #include "partitioner/search/partition_answer.h"
+#include "schedules/counted.h"
 #include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
@@ -50,9 +51,9 @@ absl::Status CheckRequest(const PlanRequest& request) {
   }
   if (request.partition &&
       (request.partition->size() % static_cast<size_t>(request.devices)) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the partition's ", request.partition->size(),
-                                                   " stages cannot be divided evenly among ",
-                                                   request.devices, " devices"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the partition's ", Counted(request.partition->size(), "stage"),
+                     " cannot be divided evenly among ", Counted(request.devices, "device")));
   }
   return absl::OkStatus();
 }

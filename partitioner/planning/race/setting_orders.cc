@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -18,8 +19,9 @@ absl::StatusOr<std::vector<std::vector<int>>> DeviceOrders(const std::vector<int
   std::vector<int> order;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (kinds[kind] % shared != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          kinds[kind], " devices of one kind cannot be divided evenly among stages of ", shared));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Counted(kinds[kind], "device"),
+                       " of one kind cannot be divided evenly among stages of ", shared));
     }
     order.insert(order.end(), kinds[kind] / shared, static_cast<int>(kind));
   }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/planning/race/setting_orders.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -29,20 +30,22 @@ std::vector<int64_t> Sizes(const std::optional<int64_t>& given, int64_t samples)
 }
 
 absl::Status NoSetting(const SettingChoices& choices) {
-  std::string why = absl::StrCat("no way to use ", choices.devices, " devices: ");
+  std::string why = absl::StrCat("no way to use ", Counted(choices.devices, "device"), ": ");
   const int data = choices.data.value_or(1), tensor = choices.tensor.value_or(1);
   if (choices.devices % (data * tensor) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(why, "data ", data, " x tensor ", tensor, " does not divide them"));
   }
   if (!choices.data && choices.devices / tensor > choices.layers && choices.global_batch % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        why, choices.global_batch, " samples cannot be divided evenly among replicas, and ",
-        choices.layers, " layers not over all of them"));
+    return absl::InvalidArgumentError(absl::StrCat(why, Counted(choices.global_batch, "sample"),
+                                                   " cannot be divided evenly among replicas, and ",
+                                                   Counted(choices.layers, "layer"),
+                                                   " not over all of them"));
   }
   if (choices.global_batch % data != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        why, choices.global_batch, " samples cannot be divided evenly among ", data, " replicas"));
+    return absl::InvalidArgumentError(absl::StrCat(why, Counted(choices.global_batch, "sample"),
+                                                   " cannot be divided evenly among ",
+                                                   Counted(data, "replica")));
   }
   if (choices.micro_batch_size && choices.global_batch / data % *choices.micro_batch_size != 0) {
     return absl::InvalidArgumentError(
@@ -50,8 +53,9 @@ absl::Status NoSetting(const SettingChoices& choices) {
                      "multiple of the micro-batch size ", *choices.micro_batch_size));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(choices.devices / (data * tensor), " ranks are more than the ", choices.layers,
-                   " layers; every stage needs at least one: use more replicas "
+      absl::StrCat(Counted(choices.devices / (data * tensor), "rank"), " are more than the ",
+                   Counted(choices.layers, "layer"),
+                   "; every stage needs at least one: use more replicas "
                    "(--data-parallel) or fewer devices"));
 }
 
@@ -91,9 +95,9 @@ absl::StatusOr<int64_t> GlobalBatch(const PlanQuestion& question, int64_t micro_
   }
   if (question.micro_batches && *question.micro_batches != samples / at_once) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--global-batch ", samples, " makes ", samples / at_once, " micro-batches of ",
-                     micro_batch_size, ", not --micro-batches ", *question.micro_batches,
-                     "; give one of the two"));
+        absl::StrCat("--global-batch ", samples, " makes ",
+                     Counted(samples / at_once, "micro-batch"), " of ", micro_batch_size,
+                     ", not --micro-batches ", *question.micro_batches, "; give one of the two"));
   }
   return samples;
 }

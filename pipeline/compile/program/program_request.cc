@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 #include "schedules/sum_order.h"
 
 namespace sluice {
@@ -13,9 +14,9 @@ absl::Status CheckGroups(const ProgramRequest& request) {
   const Timetable& table = *request.timetable;
   const int groups = request.sum_groups;
   if (groups < 1 || table.micro_batches % groups != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("gradients cannot be summed in ", groups,
-                                                   " groups of ", table.micro_batches,
-                                                   " micro-batches; give --sum-groups a divisor"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients cannot be summed in ", Counted(groups, "group"), " of ",
+                     Counted(table.micro_batches, "micro-batch"), "; give --sum-groups a divisor"));
   }
   if (groups > 1 && (table.placement.copies() > 1 || table.updates != WeightUpdates::kFlush)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -41,7 +42,7 @@ absl::Status CheckRequest(const ProgramRequest& request) {
   const auto stages = static_cast<size_t>(request.timetable->placement.model_stages());
   if (partition.size() != stages || request.recompute.size() != stages) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the schedule has ", stages, " stages, the partition ", partition.size(),
+        "the schedule has ", Counted(stages, "stage"), ", the partition ", partition.size(),
         " and the recomputation policy ", request.recompute.size(), "; they must agree"));
   }
   if (partition.back().last + 1 != static_cast<int>(request.layers->size())) {

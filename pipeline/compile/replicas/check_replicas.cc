@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/compile/replicas/tied_parameters.h"
+#include "schedules/counted.h"
 
 namespace sluice {
 namespace {
@@ -33,19 +34,21 @@ absl::Status CheckPipelines(const RunPlan& plan) {
   const int groups = plan.sum_groups();
   const int micro_batches = plan.global_micro_batches();
   if (groups < 1 || groups % request.replicas != 0 || micro_batches % groups != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "gradients cannot be summed in ", groups, " groups by ", request.replicas,
-        " replicas with ", plan.step_micro_batches(),
-        " micro-batches each: give --sum-groups a multiple of the replicas that divides all ",
-        micro_batches, " micro-batches"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients cannot be summed in ", Counted(groups, "group"), " by ",
+                     Counted(request.replicas, "replica"), " with ",
+                     Counted(plan.step_micro_batches(), "micro-batch"),
+                     " each: give --sum-groups a multiple of the replicas that divides all ",
+                     micro_batches, " micro-batches"));
   }
   if (plan.zero() == 2 && groups == request.replicas && micro_batches > groups) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ZeRO 2 would save nothing with ", groups,
-        " groups of gradients: each replica sums all of ", "its ", plan.step_micro_batches(),
-        " micro-batches before the replicas can be summed, and ",
-        "keeps whole gradients meanwhile; sum in more groups, best in ", micro_batches,
-        ", or take ZeRO 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("ZeRO 2 would save nothing with ", groups,
+                     " groups of gradients: each replica sums all of ", "its ",
+                     Counted(plan.step_micro_batches(), "micro-batch"),
+                     " before the replicas can be summed, and ",
+                     "keeps whole gradients meanwhile; sum in more groups, best in ", micro_batches,
+                     ", or take ZeRO 1"));
   }
   return absl::OkStatus();
 }
@@ -59,8 +62,9 @@ absl::Status CheckDeal(const RunPlan& plan) {
   for (size_t stage = 0; stage < members.size(); ++stage) {
     if (groups % members[stage] == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        micro_batches, " micro-batches in ", groups, " sums cannot be dealt to the ",
-        members[stage], " ranks of stage ", stage, " in turn, one sum per rank: give ",
+        Counted(micro_batches, "micro-batch"), " in ", Counted(groups, "sum"),
+        " cannot be dealt to the ", Counted(members[stage], "rank"), " of stage ", stage,
+        " in turn, one sum per rank: give ",
         "--sum-groups, and so --micro-batches, that every stage's number of ranks divides"));
   }
   return absl::OkStatus();
@@ -100,13 +104,13 @@ absl::Status CheckStageMembers(const RunRequest& request, const Timetable& table
                      "; take another schedule, or one rank per stage"));
   }
   if (request.replicas != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stage replicas ", given, " and ", request.replicas,
-                     " replicas of the whole pipeline: give one of the two"));
+    return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, " and ",
+                                                   Counted(request.replicas, "replica"),
+                                                   " of the whole pipeline: give one of the two"));
   }
   if (static_cast<int>(members.size()) != table.placement.stages()) {
     return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, " are of ",
-                                                   members.size(), " stages; schedule '",
+                                                   Counted(members.size(), "stage"), "; schedule '",
                                                    table.name, "' has ", table.placement.stages()));
   }
   int64_t ranks = 0;

@@ -4,15 +4,16 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/counted.h"
 
 namespace sluice::optimise {
 namespace {
 
 absl::Status CheckLimitCount(const char* what, size_t given, int ranks) {
   if (given == 0 || given == static_cast<size_t>(ranks)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the limit of ", what, " has ", given,
-                                                 " values, expected one for each of ", ranks,
-                                                 " ranks"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the limit of ", what, " has ", Counted(given, "value"),
+                   ", expected one for each of ", Counted(ranks, "rank")));
 }
 
 absl::Status AddActivationRule(const OptimiseRequest& request, Problem* problem) {
@@ -66,10 +67,10 @@ absl::Status CheckPossible(const Problem& problem) {
     }
     if (short_rank < 0) continue;
     const size_t stages = problem.stages_of[short_rank].size();
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no timetable fits: rank ", short_rank, " may hold ", rule.limit[short_rank], unit,
-        ", but one micro-batch needs ", enough, " to get through its ", stages,
-        stages == 1 ? " stage" : " stages", "; the least limit that would do is ", enough));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no timetable fits: rank ", short_rank, " may hold ", rule.limit[short_rank],
+                     unit, ", but one micro-batch needs ", enough, " to get through its ",
+                     Counted(stages, "stage"), "; the least limit that would do is ", enough));
   }
   return absl::OkStatus();
 }

@@ -159,7 +159,7 @@ std::vector<BadInput> TokenInputs() {
        "score --load @/good --tokens 1,300",
        kExitBadInput,
        {"token 300", "0 to 255"}},
-      {"ScoreOfOneToken", "score --load @/good --tokens 1", kExitBadInput, {"1 tokens", "2 to 17"}},
+      {"ScoreOfOneToken", "score --load @/good --tokens 1", kExitBadInput, {"1 token;", "2 to 17"}},
       {"ScoreOfNothing", "score --load @/good", kExitBadInput, {"--tokens", "--data"}},
       {"ScoreOfMissingData", "score --load @/good --data @/nothing", kExitBadInput, {"@/nothing"}},
       {"SampleBeyondTheVocabulary",

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "schedules/counted.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/svg_elements.h"
 
@@ -35,10 +36,6 @@ constexpr size_t kMostPoints = 2000;
 
 constexpr Colour kRankColours[] = {kBlue, kOrange, kGreen, kPurple, kSkyBlue, kVermilion};
 const Colour& ColourOf(size_t rank) { return kRankColours[rank % std::size(kRankColours)]; }
-
-std::string Count(int64_t number, const char* one, const char* more) {
-  return absl::StrCat(FormatNumber(static_cast<double>(number)), " ", number == 1 ? one : more);
-}
 
 std::string Seconds(double seconds) {
   return seconds < 10 ? absl::StrFormat("%.2f s", seconds) : absl::StrFormat("%.1f s", seconds);
@@ -93,13 +90,12 @@ class RunPicture {
                       [](const auto& each) { return each.end == LaunchHistory::End::kLost; });
     const int64_t steps = run_.steps.empty() ? 0 : run_.steps.back().step;
     std::vector<std::string> facts = {
-        Count(static_cast<int64_t>(run_.processes.size()), "process", "processes"),
-        Count(lost, "lost", "lost"),
-        Count(static_cast<int64_t>(run_.groups.size()), "group of ranks", "groups of ranks")};
+        Counted(run_.processes.size(), "process"), absl::StrCat(lost, " lost"),
+        absl::StrCat(Counted(run_.groups.size(), "group"), " of ranks")};
     if (run_.weights_hash) facts.push_back(absl::StrCat("weights ", HashText(*run_.weights_hash)));
-    std::string svg = Text(kMargin, 34, "title",
-                           absl::StrCat("sluice launch: ", Count(steps, "step", "steps"), " in ",
-                                        Seconds(run_.seconds)));
+    std::string svg = Text(
+        kMargin, 34, "title",
+        absl::StrCat("sluice launch: ", Counted(steps, "step"), " in ", Seconds(run_.seconds)));
     y_ = 36;
     for (const std::string& line : LinesOf(facts, "  \u00b7  ", right_ - kMargin, 13)) {
       y_ += 20;
@@ -212,7 +208,7 @@ class RunPicture {
     for (size_t i = 0; i < std::min(run_.groups.size(), kMostListed); ++i) {
       const LaunchHistory::Group& group = run_.groups[i];
       std::string words =
-          absl::StrCat("after step ", group.step, ": ", Count(group.stages, "stage", "stages"));
+          absl::StrCat("after step ", group.step, ": ", Counted(group.stages, "stage"));
       if (group.replicas > 1) absl::StrAppend(&words, " in ", group.replicas, " replicas");
       absl::StrAppend(&words, ", layers ", group.partition);
       if (group.since_loss)

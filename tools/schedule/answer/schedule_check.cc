@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/json_text.h"
 #include "schedules/check/validate.h"
+#include "schedules/counted.h"
 #include "schedules/sum_order.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -19,10 +20,11 @@ namespace {
 constexpr int kMostDefects = 10000;
 
 std::string SoundText(const std::string& file, const Timetable& table) {
-  std::string text =
-      absl::StrCat(file, ": sound (", table.placement.ranks(), " ranks, ", table.placement.stages(),
-                   " stages, ", table.micro_batches, " micro-batches, ", table.action_count(),
-                   " actions", table.lowered() ? ", with sends and receives" : "", ")\n");
+  std::string text = absl::StrCat(file, ": sound (", Counted(table.placement.ranks(), "rank"), ", ",
+                                  Counted(table.placement.stages(), "stage"), ", ",
+                                  Counted(table.micro_batches, "micro-batch"), ", ",
+                                  Counted(table.action_count(), "action"),
+                                  table.lowered() ? ", with sends and receives" : "", ")\n");
   const SumOrder order = SumOrder::Of(table);
   if (order.ascending()) return text;
   absl::StrAppend(&text, "Weight gradients are summed over the micro-batches in ", order.ToString(),
@@ -50,13 +52,14 @@ absl::Status CheckTimetable(const CheckQuestion& question) {
   const absl::StatusOr<FoundTable> found = ReadTable(question.file, asked);
   if (!found.ok()) return found.status();
   const std::vector<Defect> defects = FindDefects(found->table, kMostDefects);
-  const absl::Status written = WriteOutput("", FormatDefects(question, found->table, defects));
+  absl::Status written = WriteOutput("", FormatDefects(question, found->table, defects));
   if (!written.ok() || defects.empty()) return written;
-  return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
-                          question.file, ": not a sound timetable: ", defects.size(),
-                          static_cast<int>(defects.size()) == kMostDefects ? " or more" : "",
-                          defects.size() == 1 ? " defect" : " defects")),
-                      kExitInvalidTimetable);
+  return WithExitCode(
+      absl::InvalidArgumentError(absl::StrCat(question.file, ": not a sound timetable: ",
+                                              static_cast<int>(defects.size()) == kMostDefects
+                                                  ? absl::StrCat(kMostDefects, " or more defects")
+                                                  : Counted(defects.size(), "defect"))),
+      kExitInvalidTimetable);
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedules/counted.h"
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/stage_deal.h"
 #include "tools/schedule/timetable/schedule_auto.h"
@@ -39,8 +40,8 @@ absl::StatusOr<FoundTable> FileTable(const ShowQuestion& question) {
     return found;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(question.what, " has ", placement.stages(), " stages in ", placement.ranks(),
-                   " rows; --stage-replicas ", Typed(members),
+      absl::StrCat(question.what, " has ", Counted(placement.stages(), "stage"), " in ",
+                   Counted(placement.ranks(), "row"), "; --stage-replicas ", Typed(members),
                    " takes a synchronous table with a row for each of ", stages, " stages"));
 }
 

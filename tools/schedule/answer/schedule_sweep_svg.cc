@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedules/counted.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/svg_elements.h"
 #include "tools/schedule/answer/schedule_sweep.h"
@@ -68,10 +69,10 @@ class Chart {
   }
 
   std::string Open() const {
-    return absl::StrCat(
-        SvgOpening(kWidth, kHeight), Text(24, 32, "title", "Memory against time"),
-        Text(24, 52, "facts",
-             absl::StrCat(curve_.ranks, " ranks, ", curve_.micro_batches, " micro-batches")));
+    return absl::StrCat(SvgOpening(kWidth, kHeight), Text(24, 32, "title", "Memory against time"),
+                        Text(24, 52, "facts",
+                             absl::StrCat(Counted(curve_.ranks, "rank"), ", ",
+                                          Counted(curve_.micro_batches, "micro-batch"))));
   }
 
   std::string Axes() const {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
+#include "schedules/counted.h"
 #include "tools/files.h"
 #include "tools/flag_values.h"
 
@@ -95,7 +96,7 @@ absl::StatusOr<ScheduleCosts> GivenCosts::OfTimetable(int stages) const {
   const size_t count = stages_->stages.forward.size();
   if (count == static_cast<size_t>(stages)) return *stages_;
   return absl::InvalidArgumentError(absl::StrCat(
-      source_, " says what ", count, " stages cost, not ", stages,
+      source_, " says the costs of ", Counted(count, "stage"), ", not ", stages,
       "; give --cost, which holds for any number of stages, or a schedule of ", count));
 }
 

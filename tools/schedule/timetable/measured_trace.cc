@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
+#include "schedules/counted.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -55,10 +56,11 @@ absl::Status AddEvent(const json& event, const Timetable& table, Steps& steps) {
   const int64_t micro_batch = args.at("micro_batch");
   if (rank < 0 || rank >= table.placement.ranks() || stage < 0 ||
       stage >= table.placement.stages() || micro_batch < 0 || micro_batch >= table.micro_batches) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " on rank ", rank, " is not in ", table.name, " with ",
-                     table.placement.ranks(), " ranks, ", table.placement.stages(), " stages and ",
-                     table.micro_batches, " micro-batches; give the schedule and size of the run"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " on rank ", rank, " is not in ", table.name, " with ",
+        Counted(table.placement.ranks(), "rank"), ", ", Counted(table.placement.stages(), "stage"),
+        " and ", Counted(table.micro_batches, "micro-batch"),
+        "; give the schedule and size of the run"));
   }
   timed.action.stage = static_cast<uint16_t>(stage);
   timed.action.micro_batch = static_cast<int32_t>(micro_batch);

@@ -8,6 +8,7 @@
 #include "models/files/positioned_file.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
+#include "schedules/counted.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/generators/recompute_ahead.h"
@@ -47,12 +48,13 @@ absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetabl
   if (name == "bidirectional") {
     if (stages == 2 * ranks) return Placement::Bidirectional(ranks);
     return absl::InvalidArgumentError(
-        absl::StrCat("--placement bidirectional: two copies of the model on ", ranks,
-                     " ranks have ", 2 * ranks, " stages, not ", stages));
+        absl::StrCat("--placement bidirectional: two copies of the model on ",
+                     Counted(ranks, "rank"), " have ", 2 * ranks, " stages, not ", stages));
   }
   if (stages % ranks != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--placement ", name, ": ", Counted(stages, "stage"),
+                     " do not spread evenly over ", Counted(ranks, "rank")));
   }
   return UsualPlacement(name, ranks, stages / ranks);
 }

@@ -21,6 +21,7 @@
 #include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
 #include "models/spec/json.h"
+#include "schedules/counted.h"
 #include "tools/files.h"
 
 #define XXH_INLINE_ALL
@@ -125,7 +126,7 @@ class AskedData : public Dataset {
 
   std::string description() const override {
     return absl::StrCat(tokens() ? "tokens" : "images", " from an input function, ",
-                        description_.validation, " micro-batches for validation");
+                        Counted(description_.validation, "micro-batch"), " for validation");
   }
   // A function of the number of the micro-batch has no end.
   int64_t samples(Split split) const override {

@@ -22,6 +22,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/trace/format_trace.h"
 #include "pipeline/trace/trace_parts.h"
+#include "schedules/counted.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
 #include "tools/train/ending/hang_end.h"
@@ -140,8 +141,8 @@ class MemberTrainer {
     const int world_size = compiled_.plan->world_size();
     if (world_size > ranks) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "sluice launch has ", ranks, ranks == 1 ? " process" : " processes", ", but the run has ",
-          world_size, " ranks; start as many (--processes, --min-ranks), or let ",
+          "sluice launch has ", Counted(ranks, "process"), ", but the run has ",
+          Counted(world_size, "rank"), "; start as many (--processes, --min-ranks), or let ",
           "their number decide: --stages auto, --data-parallel auto"));
     }
     const CoreSet own = question_.options.running.pin_threads && place.rank < world_size
@@ -364,7 +365,8 @@ class MemberTrainer {
         run.bound_seconds = watch_->made()->bound_seconds;
       } else if (!place.first && place.last_size != processes) {
         run.replanned =
-            absl::StrCat("there are ", processes, " processes instead of ", place.last_size);
+            absl::StrCat(processes == 1 ? "there is " : "there are ", Counted(processes, "process"),
+                         " instead of ", place.last_size);
       } else if (!place.work.empty() && place.work != shown_work_) {
         run.replanned = "ranks are not equally fast";
       }
@@ -386,10 +388,10 @@ class MemberTrainer {
       const int ranks = place.size - place.givers;
       const std::string before =
           place.last_size == ranks ? "" : absl::StrCat(" instead of ", place.last_size);
-      group.marks.push_back({.time = SteadyNanoseconds(),
-                             .text = absl::StrCat("group ", place.generation, ": ", ranks,
-                                                  ranks == 1 ? " process" : " processes", before,
-                                                  ", after step ", step)});
+      group.marks.push_back(
+          {.time = SteadyNanoseconds(),
+           .text = absl::StrCat("group ", place.generation, ": ", Counted(ranks, "process"), before,
+                                ", after step ", step)});
     }
     const absl::Status described = parts_->Describe(group);
     if (!described.ok())

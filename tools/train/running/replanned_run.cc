@@ -17,6 +17,7 @@
 #include "pipeline/trace/trace_event.h"
 #include "pipeline/trace/trace_parts.h"
 #include "pipeline/train/trainer.h"
+#include "schedules/counted.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
 
@@ -189,9 +190,8 @@ absl::StatusOr<CompiledJob> ReplannedRun::Prepare(const MeasuredSpeeds& speeds,
   if (!next.ok()) return next;
   if (next->plan->world_size() != world_.size()) {
     const int planned = next->plan->world_size();
-    return absl::FailedPreconditionError(absl::StrCat("the plan has ", planned,
-                                                      planned == 1 ? " rank" : " ranks",
-                                                      ", and the run ", world_.size()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the plan has ", Counted(planned, "rank"), ", and the run ", world_.size()));
   }
   if (HitFailpoint("memory", "new-plan").error != 0)
     return absl::ResourceExhaustedError("the failpoint memory.new-plan fails");
