@@ -171,6 +171,7 @@ std::string FormatProfile(const Profile& profile) {
                {"link_latency", profile.link.latency}};
   if (const std::string trained = profile.adaptation.ToString(); !trained.empty())
     json["adaptation"] = trained;
+  if (profile.optimizer) json["optimizer"] = OptimizerName(*profile.optimizer);
   AddAttention(profile.attention, &json);
   if (std::isfinite(profile.link.bandwidth)) json["link_bandwidth"] = profile.link.bandwidth;
   if (profile.spec) json["model_config"] = ModelToJson(*profile.spec);
@@ -207,6 +208,13 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
       profile.adaptation = *std::move(trained);
     } else {
       fields.Fail("adaptation", std::string(trained.status().message()));
+    }
+  }
+  if (fields.Has("optimizer")) {
+    const std::string optimizer = fields.String("optimizer");
+    profile.optimizer = ParseOptimizer(optimizer);
+    if (!profile.optimizer) {
+      fields.Fail("optimizer", absl::StrCat("is '", optimizer, "'; expected adamw or sgd"));
     }
   }
   profile.attention = ReadAttention(&fields);

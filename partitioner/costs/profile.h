@@ -12,6 +12,7 @@
 #include "models/spec/cuda_attention.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/optimizer_kind.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/link.h"
 
@@ -51,6 +52,7 @@ struct Profile {
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
   Adaptation adaptation;                             // what of the model was trained
+  std::optional<OptimizerKind> optimizer;            // not in older profiles
   CudaAttention attention = CudaAttention::kSluice;  // of a GPU
   int repetitions = 1;
   Link link;                          // the transport between stages, as measured

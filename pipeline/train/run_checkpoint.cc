@@ -20,10 +20,6 @@ namespace {
 
 constexpr char kFlush[] = "flush";
 
-const char* OptimizerName(OptimizerKind kind) {
-  return kind == OptimizerKind::kAdamW ? "adamw" : "sgd";
-}
-
 // In state.json.
 const char* UpdatesName(WeightUpdates updates) {
   switch (updates) {

@@ -389,6 +389,21 @@ TEST(ProfileFile, WithoutWhatAnFNeedsItIsWhatAnyCallDoes) {
     EXPECT_EQ(layer.forward_workspace_bytes, layer.workspace_bytes);
 }
 
+TEST(ProfileFile, SaysWhoseStateItsBytesCount) {
+  Profile profile = SomeProfile();
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
+    profile.optimizer = optimizer;
+    EXPECT_EQ(ParseProfile(FormatProfile(profile), "p.json")->optimizer, optimizer);
+  }
+  nlohmann::json json = nlohmann::json::parse(FormatProfile(profile));
+  EXPECT_EQ(json["optimizer"], "sgd");
+  json["optimizer"] = "lion";
+  EXPECT_THAT(std::string(ParseProfile(json.dump(), "p.json").status().message()),
+              HasSubstr("field 'optimizer' is 'lion'; expected adamw or sgd"));
+  json.erase("optimizer");
+  EXPECT_EQ(ParseProfile(json.dump(), "p.json")->optimizer, std::nullopt);
+}
+
 TEST(ProfileFile, SaysWhichNormsUnlessTheyAreLayerNorms) {
   Profile profile = SomeProfile();
   EXPECT_FALSE(nlohmann::json::parse(FormatProfile(profile))["model_config"].contains("norm"));

@@ -53,10 +53,10 @@ absl::Status ReadWords(const PlanFlags& flags, PlanQuestion* question) {
   } else if (flags.objective != "step") {
     return Bad("--objective", flags.objective, "step or bottleneck");
   }
-  if (flags.optimizer == "sgd") {
-    question->optimizer = OptimizerKind::kSgd;
-  } else if (flags.optimizer != "adamw") {
-    return Bad("--optimizer", flags.optimizer, "adamw or sgd");
+  if (!flags.optimizer.empty()) {
+    const std::optional<OptimizerKind> optimizer = ParseOptimizer(flags.optimizer);
+    if (!optimizer) return Bad("--optimizer", flags.optimizer, "adamw or sgd");
+    question->optimizer = *optimizer;
   }
   if (flags.dtype.empty()) return absl::OkStatus();
   DType dtype = DType::kFloat32;

@@ -84,9 +84,9 @@ void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
                      "Price this partition into stages, such as 0-5,6-11, and search no other");
   command
       .add_option("--optimizer", flags->optimizer,
-                  "adamw or sgd; the optimizer's state takes memory")
-      ->type_name("TEXT:{adamw,sgd}")
-      ->capture_default_str();
+                  "adamw or sgd; the optimizer's state takes memory (default: adamw; of a profile, "
+                  "what it was measured for)")
+      ->type_name("TEXT:{adamw,sgd}");
 }
 
 void AddSharingFlags(CLI::App& command, PlanFlags* flags) {

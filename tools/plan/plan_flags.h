@@ -25,7 +25,8 @@ struct PlanFlags {
   std::optional<int> micro_batches, global_batch, seq;
   std::string dtype, schedule = "auto", recompute = "auto", objective = "step", partition;
   std::optional<int> chunks;
-  std::string data_parallel = "1", tensor_parallel = "1", optimizer = "adamw";
+  std::string data_parallel = "1", tensor_parallel = "1";
+  std::string optimizer;  // usual: adamw, or as it was measured
   int zero = 0;
   bool sequence_parallel = false, overlap_sync = false, mirror = false;
   int audit = 0;

@@ -9,6 +9,7 @@
 #include "models/files/positioned_file.h"
 #include "models/spec/model_config.h"
 #include "partitioner/planning/question/limits.h"
+#include "schedules/counted.h"
 #include "tools/files.h"
 #include "tools/plan/device_file.h"
 #include "tools/plan/plan_choices.h"
@@ -39,7 +40,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--mirror", flags.mirror},
       {"--audit", flags.audit != 0},
       {"--overlap-sync", flags.overlap_sync},
-      {"--optimizer", flags.optimizer != "adamw"},
+      {"--optimizer", flags.optimizer == "sgd"},
       {"--recompute", flags.recompute != "auto" && flags.recompute != "none"},
   };
   for (const auto& [flag, is_given] : given) {
@@ -131,6 +132,9 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
     wrong = "--micro-batch-size";
   } else if (question.dtype.value_or(profile.dtype) != profile.dtype) {
     wrong = "--dtype";
+  } else if (!flags.optimizer.empty() &&
+             question.optimizer != profile.optimizer.value_or(question.optimizer)) {
+    wrong = "--optimizer";
   } else if (!flags.device.empty() && flags.device != profile.device) {
     wrong = "--device";
   } else if (!flags.cluster.empty()) {
@@ -139,10 +143,16 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
     wrong = "--assume";
   }
   if (wrong == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      wrong, " cannot change what ", model.model, " was measured for: ", profile.micro_batch_size,
-      " x ", profile.seq, " tokens in ", DTypeName(profile.dtype), " on ", profile.device,
-      "; measure again with sluice profile"));
+  const std::string optimizer =
+      profile.optimizer ? absl::StrCat(" with ", OptimizerName(*profile.optimizer)) : "";
+  const std::string samples =
+      profile.seq == 1 ? Counted(profile.micro_batch_size, "sample")
+                       : absl::StrCat(profile.micro_batch_size, " x ", profile.seq, " tokens");
+  // sluice profile describes the model that it measured, sluice.torch.profile cannot.
+  return absl::InvalidArgumentError(
+      absl::StrCat(wrong, " cannot change what ", model.model, " was measured for: ", samples,
+                   " in ", DTypeName(profile.dtype), optimizer, " on ", profile.device,
+                   "; measure again with ", profile.spec ? "sluice profile" : "what wrote it"));
 }
 
 // A preset or a config.json. NotFound where neither the name nor its model_type is known.
@@ -158,7 +168,10 @@ absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQu
   absl::StatusOr<Profile> profile = ParseProfile(text, flags.model.model);
   if (!profile.ok()) return profile.status();
   question->subject = *std::move(profile);
-  return CheckProfileFlags(flags, *question, std::get<Profile>(question->subject));
+  const auto& measured = std::get<Profile>(question->subject);
+  if (absl::Status ok = CheckProfileFlags(flags, *question, measured); !ok.ok()) return ok;
+  question->optimizer = measured.optimizer.value_or(question->optimizer);
+  return absl::OkStatus();
 }
 
 absl::Status AssumesInVain(const PlanFlags& flags, absl::string_view why) {

@@ -40,7 +40,8 @@ struct Flags {
 
 absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
                                  const Kernels& kernels) {
-  if (flags.optimizer != "adamw" && flags.optimizer != "sgd") {
+  const std::optional<OptimizerKind> optimizer = ParseOptimizer(flags.optimizer);
+  if (!optimizer) {
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
   }
@@ -66,10 +67,9 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   profile.micro_batch_size = flags.micro_batch_size;
   profile.seq = spec->seq_or_usual(flags.seq);
   profile.repetitions = flags.repetitions;
-  const OptimizerKind optimizer =
-      flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  profile.optimizer = optimizer;
   absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(*spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer,
+      DeclaredCosts(*spec, {profile.micro_batch_size, profile.seq}, profile.dtype, *optimizer,
                     kernels, profile.adaptation);
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);

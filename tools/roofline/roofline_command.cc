@@ -52,6 +52,7 @@ absl::StatusOr<Profile> ExpectedProfile(const ModelSpec& spec, const StepLaunche
   profile.model = report.model;
   profile.spec = spec;
   profile.adaptation = training.adaptation;
+  profile.optimizer = training.optimizer;
   profile.device = report.sheet.name;
   profile.micro_batch_size = training.batch.size;
   profile.seq = training.batch.seq;
@@ -91,7 +92,7 @@ absl::StatusOr<RecordedTraining> TrainingOf(const Flags& flags, const ModelSpec&
   return RecordedTraining{
       .batch = {.size = flags.micro_batch_size, .seq = spec.seq_or_usual(flags.seq)},
       .attention = attention,
-      .optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
+      .optimizer = *ParseOptimizer(flags.optimizer),
       .adaptation = *std::move(adaptation),
       .documents = flags.pack};
 }

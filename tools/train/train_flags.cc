@@ -459,7 +459,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   absl::StatusOr<KernelChoice> kernels = ChoiceOf(flags.kernels);
   if (!kernels.ok()) return kernels.status();
   question.kernels = *kernels;
-  question.optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  question.optimizer = *ParseOptimizer(flags.optimizer);
   if (!ParseDType(flags.dtype, &question.dtype) ||
       !ParseRecompute(flags.recompute, &question.recompute)) {
     return absl::InvalidArgumentError(

@@ -305,7 +305,7 @@ TEST_F(PlanCommand, GivesStagesOfAGraphSeveralDevices) {
   EXPECT_THAT(drawn, HasSubstr(">graph.txt on 3 devices: 1f1b, stages of 2+1, 16 micro-batches<"));
   EXPECT_THAT(drawn, HasSubstr("proved optimal"));
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --data-parallel auto --micro-batches 1",
-                2, "divide 1 micro-batches");
+                2, "divide 1 micro-batch do not");
 }
 
 TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
@@ -1121,6 +1121,11 @@ TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   ExpectFailure("plan " + profile + " --devices 2 --cluster " + Path("none.json"), 2,
                 "--cluster cannot change");
   ExpectFailure("plan " + profile + " --devices 2 --assume llama", 2, "--assume cannot change");
+  EXPECT_EQ(Run("plan " + profile + " --devices 2 --optimizer adamw").exit_code, 0);
+  ExpectFailure("plan " + profile + " --devices 2 --optimizer sgd", 2,
+                "--optimizer cannot change what " + profile +
+                    " was measured for: 2 x 32 tokens in "
+                    "fp32 with adamw on ");
   EXPECT_THAT(Run("plan " + profile + " --devices 2 --data-parallel 2 --overlap-sync").err,
               HasSubstr("note: --overlap-sync has no effect on the times of this plan"));
   std::ofstream(profile, std::ios::binary) << "{\"format\": \"sluice profile\", \"version\": 1}";
