@@ -107,7 +107,11 @@ def descriptors(pid):
 
 def quiet(train, model=None):
     """The losses by step, and the last line, of the same run as threads of one process."""
-    done = subprocess.run([OPTIONS.binary, 'train', *(model or MODEL), *train, '--json'], capture_output=True, text=True, check=True)
+    # Nothing is to hang here, but a busy disk may keep a checkpoint for longer than half a minute.
+    command = [OPTIONS.binary, 'train', *(model or MODEL), *train, '--timeout', '5min', '--json']
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f'exit code {done.returncode} of {command}: {done.stderr}')
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {line['step']: line['loss_hex'] for line in lines if 'loss' in line}, lines[-1]
 
