@@ -381,6 +381,55 @@ TEST(ChatTemplate, TestsAndNumbersAreThoseOfPython) {
   });
 }
 
+// What Jinja2 3.1 writes, in the environment of transformers.
+TEST(ChatTemplate, WritesWhatJinjaWrites) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{{ range(5, -1, -2)|list }}", "[5, 3, 1]"},
+      {"{{ range(0, 7, 3)|list }}", "[0, 3, 6]"},
+      {"{{ range(3, 0)|list }}", "[]"},
+      {"{{ range(0, 3, -1)|list }}", "[]"},
+      {"{{ range(3, 3, -1)|list }}", "[]"},
+      {"{{ range(1, 10, 9223372036854775807)|list }}", "[1]"},
+      {"{{ range(10, 1, -9223372036854775807 - 1)|list }}", "[10]"},
+      {"{% for i in range([1,2,3]|length - 1, -1, -1) %}{{ i }}{{ loop.last }}{% endfor %}",
+       "2False1False0True"},
+      {"{{ range(5, 0, -1)[1] }} {{ 3 in range(9, 0, -3) }} {{ range(9, 0, -3)|length }}",
+       "4 True 3"},
+      {"{{ 'abc'[0] }}{{ 'abc'[-1] }}{{ 'abc'[3] }}{{ 'abc'[-4] }}|", "ac|"},
+      {"{% set x = 'héllo' %}{{ x[1] }}{{ x[1] == 'é' }}{{ x[0] + x[4] }}{{ ''[0] is defined }}",
+       "éTruehoFalse"},
+      {"{% for c in [0, 2, 4] %}{{ 'abcde'[c] }}{% endfor %}", "ace"},
+      {"{{ ('ab' ~ 'c')[2] }}{{ ['xy'][0][1] }}", "cy"},
+      {"{% set a, b = 1, 'x' %}{{ a }}{{ b }}", "1x"},
+      {"{% set a, b = [3, 4] %}{{ a }}{{ b }}", "34"},
+      {"{% set a, b = (5, 6) %}{{ a }}{{ b }}", "56"},
+      {"{% set a, b = 1, 2 %}{% set a, b = b, a %}{{ a }}{{ b }}", "21"},
+      {"{% for k, v in {'q': [1, 2]}.items() %}{% set m, n = v %}{{ k }}{{ m }}{{ n }}{% endfor %}",
+       "q12"},
+      {"{% set a, b, c = range(3) %}{{ a }}{{ b }}{{ c }}", "012"},
+      {"{% set a = 1 %}{% with a = 2, b = a %}{{ a }}{{ b }}{% set c = 9 %}{% endwith %}{{ a }}{{ "
+       "b is defined }}{{ c is defined }}",
+       "211FalseFalse"},
+      {"{% with %}{% set z = 1 %}{{ z }}{% endwith %}{{ z is defined }}", "1False"},
+      {"{% for i in [1, 2, 3] %}{% with j = i %}{% if j == 2 %}{% break %}{% endif %}{{ j }}{% "
+       "endwith %}{% endfor %}",
+       "1"},
+      {"{% filter upper %}a{{ 'b' }}{% endfilter %}", "AB"},
+      {"a {% filter trim | replace('x', 'y') %} xax {% endfilter %} b", "a yay b"},
+      {"{% set n = 2 %}{% filter indent(n) %}a\nb{% endfilter %}", "a\n  b"},
+      {"{% filter upper %}{% filter trim %} a {% endfilter %}b{% endfilter %}", "AB"},
+      {"{{ '{}-{}'.format(1, 'a') }}", "1-a"},
+      {"{{ '{0}{1}{0}'.format('x', 2.5) }}", "x2.5x"},
+      {"{{ '{{}}{}'.format(true) }}", "{}True"},
+      {"{{ 'none'.format(1) }}", "none"},
+      {"{{ '{}'.format([1, 'a']) }}{{ '{}'.format(none) }}{{ '{}'.format({'a': 1}) }}",
+       "[1, 'a']None{'a': 1}"},
+      {"{{ dict(a=1, b='x') }}{{ dict() }}{{ dict(a=1).a }}", "{'a': 1, 'b': 'x'}{}1"},
+      {"{% set d = dict(k=[1]) %}{{ d['k'][0] }}{{ d|tojson }}", "1{\"k\": [1]}"},
+  };
+  for (const auto& [text, written] : cases) EXPECT_EQ(Render(text, {}), written) << text;
+}
+
 // What an argument asks for is never left out.
 TEST(ChatTemplate, WhatIsNotKnownIsRefusedByName) {
   EXPECT_THAT(Render("{{ 'a b'.strip(nothing=1) }}", {}), HasSubstr("the argument 'nothing'"));
@@ -389,7 +438,19 @@ TEST(ChatTemplate, WhatIsNotKnownIsRefusedByName) {
   EXPECT_THAT(Render("{{ {'a': 1}|selectattr('b.c')|list }}", {}), HasSubstr("line 1: "));
   EXPECT_THAT(Render("{% for x in [1] %}{{ loop }}{% endfor %}", {}), HasSubstr("'loop'"));
   EXPECT_THAT(Render("{{ self }}", {}), HasSubstr("'self' is not supported"));
-  EXPECT_THAT(Render("{{ 'abc'[0] }}", {}), HasSubstr("write a slice"));
+  EXPECT_THAT(Render("{{ dict([1]) }}", {}), HasSubstr("'dict' of values without names"));
+  EXPECT_THAT(Render("{{ range(1, 2, 3, 4)|list }}", {}), HasSubstr("range takes 1 to 3"));
+  EXPECT_THAT(Render("{{ range(1, 2, 0)|list }}", {}), HasSubstr("steps of 0"));
+  EXPECT_THAT(Render("{% set a, b = [1] %}", {}), HasSubstr("several names need a list"));
+  EXPECT_THAT(Render("{% filter length %}a{% endfilter %}", {}),
+              HasSubstr("the output of {% filter %} cannot take 1"));
+  EXPECT_THAT(Render("{% filter trim %}{% generation %}a{% endgeneration %}{% endfilter %}", {}),
+              HasSubstr("a generation inside {% filter %} is not supported"));
+  for (const char* format : {"'{:.2f}'.format(1)", "'{a}'.format(1)", "'{'.format(1)",
+                             "'}'.format(1)", "'{}{0}'.format(1)", "'{}{}'.format(1)",
+                             "'{}'.format(range)", "'{0.x}'.format(1)", "'{-1}'.format(1)"}) {
+    EXPECT_THAT(Render(absl::StrCat("{{ ", format, " }}"), {}), HasSubstr("format")) << format;
+  }
   EXPECT_THAT(Render("{{ [[1]]|map('reverse')|list }}", {}), HasSubstr("'map' of the filter"));
   EXPECT_THAT(Render("{{ [{}]|selectattr('a.b')|list }}", {}), HasSubstr("undefined"));
 }

@@ -534,9 +534,6 @@ absl::StatusOr<const Value*> Item(const Value& value, const Value& index) {
         index.get<int64_t>() < 0 ? index.get<int64_t>() + size : index.get<int64_t>();
     return at < 0 || at >= size ? &NoValue() : &value[static_cast<size_t>(at)];
   }
-  if (value.is_string() && index.is_number_integer()) {
-    return Unsupported("an index of a text, as text[0]; write a slice, as text[:1] or text[-1:],");
-  }
   return &NoValue();
 }
 

@@ -94,6 +94,7 @@ struct Environment {
   // The fields of each namespace, and the elements of each tuple: what NamespaceAt and TuplesOf
   // name.
   std::vector<Value> objects;
+  std::map<std::string, Value> characters;  // that an index of a text has given, where they stay
   Rendered out;
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ namespace {
 constexpr int kDeepest = 100;       // expressions inside each other
 constexpr int kDeepestCall = 50;    // macros that call each other
 constexpr int kMostLinks = 1000;    // operators, filters and attributes around a value
-constexpr size_t kMostKeys = 1000;  // of a dictionary
+constexpr size_t kMostKeys = 1000;  // of a dictionary, or named arguments of a call
 
 struct Arguments {
   std::vector<Expression> positional;
@@ -158,6 +159,29 @@ absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, 
   return text;
 }
 
+// Python's range(end), range(begin, end) or range(begin, end, step), as a list.
+absl::StatusOr<Value> Range(const Values& given) {
+  constexpr int64_t kMost = 1'000'000;
+  const bool whole =
+      std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_number_integer(); });
+  if (!whole || given.size() > 3)
+    return absl::InvalidArgumentError("range takes 1 to 3 whole numbers");
+  const int64_t begin = given.size() > 1 ? given[0].get<int64_t>() : 0;
+  const int64_t end = given[given.size() > 1 ? 1 : 0].get<int64_t>();
+  const int64_t by = given.size() > 2 ? given[2].get<int64_t>() : 1;
+  if (by == 0) return absl::InvalidArgumentError("range goes by steps of 0");
+  int64_t span = 0;
+  const bool is_wide = by > 0 ? __builtin_sub_overflow(end, begin, &span)
+                              : __builtin_sub_overflow(begin, end, &span);
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const int64_t step = by > 0 ? by : -std::max(by, -most);
+  const int64_t count = span > 0 ? (span - 1) / step + 1 : 0;
+  if (is_wide || count > kMost) return absl::InvalidArgumentError("range is too long");
+  Value list = Value::array();
+  for (int64_t i = 0; i < count; ++i) list.push_back(begin + i * by);
+  return list;
+}
+
 absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arguments,
                                    Environment& env) {
   const auto macro = env.macros.find(name);
@@ -167,7 +191,7 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
   }
   absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
   if (!values.ok()) return values.status();
-  if (!arguments.named.empty() && name != "namespace") {
+  if (!arguments.named.empty() && name != "namespace" && name != "dict") {
     return absl::InvalidArgumentError(absl::StrCat("the argument '", arguments.named.front().first,
                                                    "' of the function '", name,
                                                    "' is not supported"));
@@ -176,36 +200,26 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
     return absl::InvalidArgumentError(absl::StrCat("the template refuses this conversation: ",
                                                    values->empty() ? "" : TextOf(values->front())));
   }
-  if (name == "namespace") {
+  if (name == "namespace" || name == "dict") {
     if (!values->empty()) {
-      return absl::InvalidArgumentError("a namespace of values without names is not supported");
+      return absl::InvalidArgumentError(absl::StrCat(name == "dict" ? "'dict'" : "a namespace",
+                                                     " of values without names is not supported"));
     }
     Value made = Value::object();
     for (const auto& [field, expression] : arguments.named) {
       absl::StatusOr<Value> value = expression(env);
       if (!value.ok()) return value;
-      absl::Status status = Assign(*std::move(value), made[field], env);
-      if (!status.ok()) return status;
+      if (name == "dict") {
+        made[field] = *std::move(value);
+      } else if (absl::Status s = Assign(*std::move(value), made[field], env); !s.ok()) {
+        return s;
+      }
     }
+    if (name == "dict") return made;
     env.objects.push_back(std::move(made));
     return NamespaceAt(env.objects.size() - 1);
   }
-  if (name == "range" && !values->empty()) {
-    constexpr int64_t kMost = 1'000'000;
-    const bool whole = std::all_of(values->begin(), values->end(),
-                                   [](const Value& v) { return v.is_number_integer(); });
-    if (!whole || values->size() > 2)
-      return absl::InvalidArgumentError("range takes 1 or 2 numbers");
-    const int64_t begin = values->size() > 1 ? values->front().get<int64_t>() : 0;
-    const int64_t end = values->back().get<int64_t>();
-    int64_t count = 0;
-    if (__builtin_sub_overflow(end, begin, &count) || count > kMost) {
-      return absl::InvalidArgumentError("range is too long");
-    }
-    Value list = Value::array();
-    for (int64_t i = begin; i < end; ++i) list.push_back(i);
-    return Charged(std::move(list), env);
-  }
+  if (name == "range" && !values->empty()) return Range(*values);
   return absl::InvalidArgumentError(absl::StrCat("the function '", name, "' is not supported"));
 }
 
@@ -241,6 +255,14 @@ class ExpressionParser {
       left = Either(left, And(), true);
     }
     return left;
+  }
+
+  // What filters one behind the other, "upper | trim", give of a value.
+  Expression Filters(Expression value) {
+    do {
+      value = Filtered(value);
+    } while (reader_.TakeOperator("|"));
+    return value;
   }
 
  private:
@@ -398,6 +420,7 @@ class ExpressionParser {
   }
 
   Expression Filtered(const Expression& value) {
+    CountLink();
     const std::string name = reader_.ExpectName();
     Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
     if (name == "tojson" && !arguments.positional.empty()) {
@@ -512,6 +535,7 @@ class ExpressionParser {
         const std::string name = reader_.ExpectName();
         reader_.Take();
         arguments.named.emplace_back(name, Inner());
+        if (arguments.named.size() > kMostKeys) reader_.Fail("a call has too many arguments");
       } else {
         arguments.positional.push_back(Inner());
       }
@@ -554,10 +578,24 @@ class ExpressionParser {
                                            .has_pairs = name == "items"});
   }
 
+  // A character of a text, or NoValue().
+  static absl::StatusOr<const Value*> CharacterAt(const Value& text, int64_t at, Environment& env) {
+    if (absl::Status status = Charge(text, env); !status.ok()) return status;
+    const int64_t size = LengthOf(text);
+    if (at >= size || at < -size) return &NoValue();
+    const int64_t place = at < 0 ? at + size : at;
+    absl::StatusOr<Value> found = Slice(text, place, place + 1, Undefined());
+    if (!found.ok()) return found.status();
+    const auto character = env.characters.try_emplace(found->get<std::string>(), *found);
+    return &character.first->second;
+  }
+
   // value.index, where it is an attribute, or value[index]. A namespace has no methods.
   static absl::StatusOr<const Value*> ItemIn(const Value& value, const Value& index,
-                                             bool is_attribute, const Environment& env) {
+                                             bool is_attribute, Environment& env) {
     const Value& within = Resolve(value, env);
+    if (within.is_string() && index.is_number_integer())
+      return CharacterAt(within, index.get<int64_t>(), env);
     return is_attribute && !PlaceOfNamespace(value, env)
                ? Attribute(within, index.get_ref<const std::string&>())
                : Item(within, index);
@@ -749,6 +787,10 @@ class ExpressionParser {
 }  // namespace
 
 Expression ParseExpression(TokenReader& reader) { return ExpressionParser(reader, 0).Whole(); }
+
+Expression ParseFilters(TokenReader& reader, Expression value) {
+  return ExpressionParser(reader, 0).Filters(std::move(value));
+}
 
 Expression ParseCondition(TokenReader& reader) { return ExpressionParser(reader, 0).Or(); }
 

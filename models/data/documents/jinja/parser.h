@@ -62,6 +62,9 @@ Expression ParseExpression(TokenReader& reader);
 // The same without `if ... else` behind it, as the list of a loop is.
 Expression ParseCondition(TokenReader& reader);
 
+// What the filters from the reader's place on, "upper | trim", give of `value`.
+Expression ParseFilters(TokenReader& reader, Expression value);
+
 }  // namespace sluice::jinja
 
 #endif  // SLUICE_MODELS_DATA_DOCUMENTS_JINJA_PARSER_H_

@@ -1,6 +1,7 @@
 #include "models/data/documents/jinja/template.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -61,7 +62,7 @@ absl::Status Bind(const std::vector<std::string>& names, const Value& whole, con
   }
   const Value& element = ListOfTuple(whole, env);
   if (!element.is_array() || element.size() != names.size()) {
-    return absl::InvalidArgumentError("a loop over several names needs lists of as many values");
+    return absl::InvalidArgumentError("several names need a list of as many values");
   }
   for (size_t i = 0; i < names.size(); ++i) (*scope)[names[i]] = element[i];
   return absl::OkStatus();
@@ -200,6 +201,8 @@ class StatementParser {
     if (name == "if") return If();
     if (name == "for") return For();
     if (name == "set") return Set();
+    if (name == "with") return With();
+    if (name == "filter") return FilterBlock();
     if (name == "macro") return DefineMacro();
     if (name == "generation") return Generation();
     if (name == "break" || name == "continue") {
@@ -263,6 +266,7 @@ class StatementParser {
 
   Statement Set() {
     const std::string name = reader_.ExpectName();
+    if (reader_.Is(TokenKind::kOperator, ",")) return SetSeveral(name);
     const std::string field = reader_.TakeOperator(".") ? reader_.ExpectName() : "";
     Expression value;
     if (reader_.TakeOperator("=")) {
@@ -271,7 +275,7 @@ class StatementParser {
       EndTag();
     } else {
       EndTag();
-      value = Captured(Block({"endset"}));
+      value = Captured(std::make_shared<const Statements>(Block({"endset"})));
       CloseBlock("endset");
     }
     return [name, field, value](Environment& env) {
@@ -293,11 +297,90 @@ class StatementParser {
     };
   }
 
+  // {% set a, b = 1, 2 %}, or one list of as many values.
+  Statement SetSeveral(const std::string& first) {
+    std::vector<std::string> names = {first};
+    while (reader_.TakeOperator(",")) names.push_back(reader_.ExpectName());
+    reader_.Expect(TokenKind::kOperator, "=");
+    std::vector<Expression> values;
+    do {
+      values.push_back(ParseExpression(reader_));
+    } while (reader_.TakeOperator(","));
+    EndTag();
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (values[std::min(i, values.size() - 1)].is_safe()) reader_.MarkSafe(names[i]);
+    }
+    return [names, values](Environment& env) -> absl::Status {
+      Value whole = Value::array();
+      for (const Expression& value : values) {
+        absl::StatusOr<Value> one = values.size() == 1 ? value.Elements(env) : value(env);
+        if (!one.ok()) return one.status();
+        if (values.size() == 1) {
+          whole = *std::move(one);
+        } else {
+          whole.push_back(*std::move(one));
+        }
+      }
+      std::map<std::string, Value> made;
+      if (absl::Status status = Bind(names, whole, env, &made); !status.ok()) return status;
+      for (auto& [name, value] : made) {
+        absl::Status status = Assign(std::move(value), env.scopes.back()[name], env);
+        if (!status.ok()) return status;
+      }
+      return absl::OkStatus();
+    };
+  }
+
+  // {% with a = 1, b = 2 %}: names of the block alone.
+  Statement With() {
+    std::vector<std::pair<std::string, Expression>> names;
+    while (reader_.ok() && !reader_.Is(TokenKind::kEndStatement)) {
+      if (!names.empty()) reader_.Expect(TokenKind::kOperator, ",");
+      const std::string name = reader_.ExpectName();
+      reader_.Expect(TokenKind::kOperator, "=");
+      names.emplace_back(name, ParseExpression(reader_));
+      if (names.back().second.is_safe()) reader_.MarkSafe(name);
+    }
+    EndTag();
+    const Statements body = Block({"endwith"});
+    CloseBlock("endwith");
+    return [names, body](Environment& env) -> absl::Status {
+      std::map<std::string, Value> scope;
+      for (const auto& [name, expression] : names) {
+        absl::StatusOr<Value> value = expression(env);
+        if (!value.ok()) return value.status();
+        scope[name] = *std::move(value);
+      }
+      return RunInScope(body, env, std::move(scope));
+    };
+  }
+
+  // {% filter upper | trim %}: of what the block writes.
+  Statement FilterBlock() {
+    const auto block = std::make_shared<Statements>();
+    const Expression filtered = ParseFilters(reader_, Captured(block));
+    EndTag();
+    const int around = std::exchange(loops_, 0);
+    const bool before = std::exchange(has_generations_, false);
+    *block = Block({"endfilter"});
+    if (has_generations_) reader_.Fail("a generation inside {% filter %} is not supported");
+    has_generations_ = before || has_generations_;
+    loops_ = around;
+    CloseBlock("endfilter");
+    return [filtered](Environment& env) -> absl::Status {
+      const absl::StatusOr<Value> text = filtered(env);
+      if (!text.ok()) return text.status();
+      if (!text->is_string()) return WrongType("the output of {% filter %}", *text);
+      env.out.text += text->get_ref<const std::string&>();
+      return absl::OkStatus();
+    };
+  }
+
   // What a block writes, as a value.
-  static Expression Captured(Statements block) {
-    return [block = std::move(block)](Environment& env) -> absl::StatusOr<Value> {
+  static Expression Captured(const std::shared_ptr<const Statements>& block) {
+    return [block](Environment& env) -> absl::StatusOr<Value> {
       Rendered outside = std::exchange(env.out, {});
-      const absl::Status status = RunInScope(block, env);
+      const absl::Status status = RunInScope(*block, env);
       const Rendered inside = std::exchange(env.out, std::move(outside));
       if (!status.ok()) return status;
       return Value(inside.text);

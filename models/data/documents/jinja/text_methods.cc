@@ -317,6 +317,39 @@ absl::StatusOr<Value> Number(const std::string& name, const std::string& text,
   return name == "int" ? Value(0) : Value(0.0);
 }
 
+// Python's str.format with fields "{}" or "{0}".
+absl::StatusOr<Value> Format(absl::string_view text, const Values& arguments) {
+  constexpr size_t kMost = size_t{16} << 20;  // bytes, which are checked before they are made
+  std::string result;
+  size_t next = 0;
+  bool counts = false, names = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char byte = text[at];
+    const bool brace = byte == '{' || byte == '}';
+    if (brace && at + 1 < text.size() && text[at + 1] == byte)
+      ++at;  // stands for one
+    else if (brace) {
+      const size_t end = text.find('}', at);
+      const absl::string_view field =
+          byte == '{' && end != text.npos ? text.substr(at + 1, end - at - 1) : "?";
+      size_t place = next;
+      if (!field.empty() && !absl::SimpleAtoi(field, &place))
+        return Unsupported("'format' with anything but {} and {0}");
+      (field.empty() ? counts : names) = true;
+      if (counts && names) return Unsupported("'format' with both {} and {0}");
+      if (place >= arguments.size()) return Unsupported("'format' with too few arguments");
+      if (absl::Status ok = CheckHasText("format", arguments[place]); !ok.ok()) return ok;
+      next = place + 1;
+      result += TextOf(arguments[place]);
+      if (result.size() > kMost) return Unsupported("'format' that makes more than 16 MiB");
+      at = end;
+      continue;
+    }
+    result.push_back(byte);
+  }
+  return Value(std::move(result));
+}
+
 }  // namespace
 
 absl::string_view StripSpaces(absl::string_view text, bool left, bool right) {
@@ -336,6 +369,7 @@ absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& t
   if (name == "splitlines" && arguments.empty()) return SplitLines(text);
   if (name == "replace") return Replace(text, arguments);
   if (name == "join") return Join(text, arguments);
+  if (name == "format") return Format(text, arguments);
   if (arguments.empty() && (name == "isdigit" || name == "isalpha" || name == "isalnum" ||
                             name == "isspace" || name == "isupper" || name == "islower")) {
     return IsAll(name, text);
