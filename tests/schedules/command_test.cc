@@ -303,6 +303,30 @@ TEST_F(ScheduleCommand, WritesForThePyTorchThatIsAsked) {
   EXPECT_EQ(Run("show zbv -p 2 -m 4 --format csv").err, "");
 }
 
+TEST_F(ScheduleCommand, TakesATimetableFromStandardInput) {
+  const std::string table = Write("table.csv", Run("show 1f1b -p 2 -m 4 --format csv").out);
+  const Outcome sound = Run("check - < " + table);
+  EXPECT_EQ(sound.exit_code, 0) << sound.err;
+  EXPECT_EQ(sound.out, "standard input: sound (2 ranks, 2 stages, 4 micro-batches, 16 actions)\n");
+  EXPECT_EQ(Run("show - --format csv < " + table).out, Contents(table));
+  EXPECT_THAT(Run("show - --format svg < " + table).out,
+              HasSubstr(">standard input: 2 ranks, 4 micro-batches<"));
+  ExpectBadInput("show - -m 5 < " + table, "-m 5 was asked for, but the file has 4");
+  ExpectBadInput("check - < " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"), "standard input");
+  ExpectBadInput("check - < /dev/null", "standard input");
+  const Outcome unsound = Run("check - < " + Write("unsound.csv", "0F0\n"));
+  EXPECT_EQ(unsound.exit_code, 4);
+  EXPECT_THAT(unsound.err, HasSubstr("standard input: not a sound timetable: 1 defect"));
+  const std::string plan = Path("plan.json");
+  ASSERT_EQ(std::system((SluiceProgram() +
+                         " plan gpt2 --devices 2 --device h200 "
+                         "--micro-batches 4 --format json > " +
+                         plan)
+                            .c_str()),
+            0);
+  EXPECT_EQ(Run("show - --format csv < " + plan).out, Run("show " + plan + " --format csv").out);
+}
+
 // A flag that would do nothing is refused, and the message says what it is for.
 TEST_F(ScheduleCommand, RefusesFlagsWithoutEffect) {
   ExpectBadInput("show 1f1b -p 4 -m 8 --actions", "--actions is for --format json, not for text");

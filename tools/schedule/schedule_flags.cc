@@ -229,8 +229,10 @@ void AddListFlags(CLI::App& app, ScheduleFlags& flags) {
 }
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("schedule", flags.what,
-                 "NAME of a schedule, auto, a FILE.csv, or a plan (FILE.json of sluice plan)")
+  app.add_option(
+         "schedule", flags.what,
+         "NAME of a schedule, auto, a FILE.csv, or a plan (FILE.json of sluice plan); -: a file "
+         "from standard input")
       ->required();
   AddSizeFlags(app, flags);
   AddCostFlags(app, flags);
@@ -278,7 +280,8 @@ void AddCompareFlags(CLI::App& app, ScheduleFlags& flags) {
 }
 
 void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("file", flags.what, "FILE.csv with a timetable, or a plan (FILE.json)")
+  app.add_option("file", flags.what,
+                 "FILE.csv with a timetable, or a plan (FILE.json); -: standard input")
       ->required();
   AddPlacementFlag(app, flags);
   AddJsonFlag(app, flags);

@@ -11,6 +11,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_report.h"
+#include "tools/schedule/timetable/schedule_names.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
@@ -36,10 +37,11 @@ std::string SoundText(const std::string& file, const Timetable& table) {
 std::string FormatDefects(const CheckQuestion& question, const Timetable& table,
                           const std::vector<Defect>& defects) {
   if (question.json) return JsonText(DefectsJson(question.file, table, defects)) + "\n";
-  if (defects.empty()) return SoundText(question.file, table);
+  const std::string name = NameOfFile(question.file);
+  if (defects.empty()) return SoundText(name, table);
   std::string text;
   for (const Defect& defect : defects) {
-    absl::StrAppend(&text, question.file, ": ", ToString(defect), "\n");
+    absl::StrAppend(&text, name, ": ", ToString(defect), "\n");
   }
   return text;
 }
@@ -54,12 +56,12 @@ absl::Status CheckTimetable(const CheckQuestion& question) {
   const std::vector<Defect> defects = FindDefects(found->table, kMostDefects);
   absl::Status written = WriteOutput("", FormatDefects(question, found->table, defects));
   if (!written.ok() || defects.empty()) return written;
-  return WithExitCode(
-      absl::InvalidArgumentError(absl::StrCat(question.file, ": not a sound timetable: ",
-                                              static_cast<int>(defects.size()) == kMostDefects
-                                                  ? absl::StrCat(kMostDefects, " or more defects")
-                                                  : Counted(defects.size(), "defect"))),
-      kExitInvalidTimetable);
+  return WithExitCode(absl::InvalidArgumentError(
+                          absl::StrCat(NameOfFile(question.file), ": not a sound timetable: ",
+                                       static_cast<int>(defects.size()) == kMostDefects
+                                           ? absl::StrCat(kMostDefects, " or more defects")
+                                           : Counted(defects.size(), "defect"))),
+                      kExitInvalidTimetable);
 }
 
 }  // namespace sluice

@@ -80,8 +80,13 @@ absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name) {
 
 bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }
 
+std::string NameOfFile(const std::string& file) {
+  return file == kStandardInput ? "standard input" : file;
+}
+
 bool NamesFile(const std::string& what) {
-  return absl::EndsWith(what, ".csv") || IsPlan(what) || absl::StrContains(what, "/");
+  return what == kStandardInput || absl::EndsWith(what, ".csv") || IsPlan(what) ||
+         absl::StrContains(what, "/");
 }
 
 absl::Status CheckTakes(const CatalogueEntry& entry, const ScheduleQuestion& asked) {

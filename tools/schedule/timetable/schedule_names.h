@@ -20,7 +20,11 @@ CatalogueEntry AutoEntry();
 // That of a schedule of the catalogue, or of auto; NotFound names what is like it.
 absl::StatusOr<CatalogueEntry> FindEntry(const std::string& name);
 
-// Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
+inline constexpr char kStandardInput[] = "-";  // in the place of a file
+// What messages call a file: its path, or "standard input".
+std::string NameOfFile(const std::string& file);
+// Whether `what` is a file rather than the name of a schedule: a FILE.csv, a plan (FILE.json) or
+// standard input.
 bool NamesFile(const std::string& what);
 // Whether the file is a plan.
 bool IsPlan(const std::string& file);

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/positioned_file.h"
@@ -90,14 +92,26 @@ absl::StatusOr<FoundTable> ReadCsvTable(const std::string& file) {
   return text.ok() ? ParseCsv(*text, file) : text.status();
 }
 
-absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<FoundTable> found = ReadPlanText(*text, file);
+absl::StatusOr<FoundTable> ParsePlanTable(absl::string_view text, const std::string& name) {
+  absl::StatusOr<FoundTable> found = ReadPlanText(text, name);
   if (found.ok() && !found->costs.given()) {
-    PrintNotice(absl::StrCat("note: ", file, " has no field 'costs', so F, I and W cost 1 each"));
+    PrintNotice(absl::StrCat("note: ", name, " has no field 'costs', so F, I and W cost 1 each"));
   }
   return found;
+}
+
+absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
+  return text.ok() ? ParsePlanTable(*text, file) : text.status();
+}
+
+// A plan is a JSON object; no row of a table begins so.
+absl::StatusOr<FoundTable> ReadStandardTable() {
+  const absl::StatusOr<std::string> text = ReadStandardInput();
+  if (!text.ok()) return text.status();
+  const std::string name = NameOfFile(kStandardInput);
+  const bool is_plan = absl::StartsWith(absl::StripLeadingAsciiWhitespace(*text), "{");
+  return is_plan ? ParsePlanTable(*text, name) : ParseCsv(*text, name);
 }
 
 // `found`, of the file called `name`, with the placement, the size and the recomputation that were
@@ -159,8 +173,10 @@ Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
 }
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
-  absl::StatusOr<FoundTable> found = IsPlan(file) ? ReadPlanTable(file) : ReadCsvTable(file);
-  return found.ok() ? MadeToFit(*std::move(found), file, asked) : found;
+  absl::StatusOr<FoundTable> found = file == kStandardInput ? ReadStandardTable()
+                                     : IsPlan(file)         ? ReadPlanTable(file)
+                                                            : ReadCsvTable(file);
+  return found.ok() ? MadeToFit(*std::move(found), NameOfFile(file), asked) : found;
 }
 
 absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,

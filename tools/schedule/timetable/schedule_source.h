@@ -32,7 +32,7 @@ struct FoundTable {
   GivenCosts costs;  // of a plan; for other timetables not given
 };
 
-// The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE
+// The table in `file`, a CSV, a plan, or either of them in standard input ("-"), with the placement of --placement, and with RECOMPUTE
 // actions added for --recompute; it may be unsound. InvalidArgument where it does not have the
 // requested size, or for a flag of CheckTakes.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
